@@ -1,0 +1,155 @@
+//! What the plane reports while it works. One event type feeds every output: bars on a terminal,
+//! plain lines elsewhere, a recorder in tests. The plane itself never prints.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use semver::Version;
+
+use super::tool::Tool;
+
+/// Something that happened while binaries were obtained or a plane started, ran or stopped.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Event {
+    /// Another process holds the lock on the binaries cache; this one waits for it.
+    LockWait {
+        /// The lock file.
+        path: PathBuf,
+    },
+    /// A usable binary was found and, where it came from the cache, its digest rechecked.
+    BinaryFound {
+        /// The program.
+        tool: Tool,
+        /// Its version.
+        version: Version,
+        /// Where it came from, in words.
+        origin: String,
+    },
+    /// A cached binary no longer has its recorded digest and was moved aside.
+    BinarySetAside {
+        /// The program.
+        tool: Tool,
+        /// Where the damaged file is now.
+        moved_to: PathBuf,
+        /// What was wrong with it.
+        reason: String,
+    },
+    /// A source could not deliver this program; the next one is tried.
+    SourceSkipped {
+        /// The program.
+        tool: Tool,
+        /// The source, in words (`download`, `KUBEBUILDER_ASSETS`, …).
+        origin: String,
+        /// Why it was passed over.
+        reason: String,
+    },
+    /// A download began.
+    DownloadStarted {
+        /// The program.
+        tool: Tool,
+        /// Where it comes from.
+        url: String,
+        /// Bytes expected in all, when the server says so.
+        total: Option<u64>,
+    },
+    /// A download went on.
+    DownloadProgress {
+        /// The program.
+        tool: Tool,
+        /// Bytes present so far.
+        received: u64,
+    },
+    /// A build from pinned Go modules began.
+    BuildStarted {
+        /// The program.
+        tool: Tool,
+        /// The version being built.
+        version: Version,
+        /// The Go toolchain at work.
+        go: String,
+    },
+    /// A build went on; sent about once a second.
+    BuildProgress {
+        /// The program.
+        tool: Tool,
+        /// Time since the build began.
+        elapsed: Duration,
+        /// The last line that the Go toolchain printed, if any.
+        last_line: Option<String>,
+    },
+    /// A program was downloaded or built and is in the cache now.
+    BinaryObtained {
+        /// The program.
+        tool: Tool,
+        /// Its version.
+        version: Version,
+        /// Where it came from, in words.
+        origin: String,
+        /// How long it took.
+        took: Duration,
+    },
+    /// Go's private caches were removed after the last build succeeded.
+    BuildCacheRemoved {
+        /// Bytes freed on disk.
+        bytes: u64,
+    },
+    /// What an interrupted owner left behind was cleared.
+    Reaped {
+        /// The plane's name.
+        plane: String,
+        /// Processes ended.
+        processes: usize,
+    },
+    /// The plane entered another phase.
+    Phase {
+        /// What it does now, in words.
+        doing: String,
+    },
+    /// A component became ready.
+    ComponentReady {
+        /// The component.
+        tool: Tool,
+        /// Time from its spawn to its readiness.
+        took: Duration,
+    },
+    /// A component found its port taken and is tried again on another one.
+    PortRetry {
+        /// The component.
+        tool: Tool,
+        /// The port that was taken.
+        taken: u16,
+        /// The attempt that follows, counted from 1.
+        attempt: u32,
+    },
+    /// A component ended though nobody asked it to.
+    ComponentDied {
+        /// The component.
+        tool: Tool,
+        /// How it ended, in words.
+        status: String,
+    },
+    /// A component was stopped.
+    ComponentStopped {
+        /// The component.
+        tool: Tool,
+        /// Time from the first signal to its end.
+        took: Duration,
+        /// Whether it had to be killed.
+        killed: bool,
+    },
+}
+
+/// Receives events. Implementations must not block for long: they are called from the work itself.
+pub trait Sink: Send + Sync {
+    /// Takes one event.
+    fn event(&self, event: Event);
+}
+
+/// Ignores every event.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Silent;
+
+impl Sink for Silent {
+    fn event(&self, _: Event) {}
+}

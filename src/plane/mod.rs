@@ -1,0 +1,13 @@
+//! A private local control plane: real etcd, kube-apiserver, kube-controller-manager and
+//! kube-scheduler as supervised child processes.
+//!
+//! The room finds, downloads or builds the programs ([`binaries`]), makes the certificates, starts
+//! and watches the processes, keeps one folder per plane, and clears what an interrupted owner left.
+//! It knows nothing of scenarios, charts or the controller under test.
+
+pub mod dirs;
+pub mod event;
+pub mod identity;
+pub mod launch;
+pub mod process;
+pub mod tool;
