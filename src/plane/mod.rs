@@ -7,6 +7,7 @@
 
 pub mod dirs;
 pub mod event;
+pub mod files;
 pub mod identity;
 pub mod launch;
 pub mod process;
