@@ -10,5 +10,6 @@ pub mod event;
 pub mod files;
 pub mod identity;
 pub mod launch;
+pub mod ports;
 pub mod process;
 pub mod tool;
