@@ -10,6 +10,7 @@ pub mod event;
 pub mod files;
 pub mod identity;
 pub mod launch;
+pub mod pki;
 pub mod ports;
 pub mod process;
 pub mod tool;
