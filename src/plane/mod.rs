@@ -9,6 +9,7 @@ pub mod dirs;
 pub mod event;
 pub mod files;
 pub mod identity;
+pub mod kubeconfig;
 pub mod launch;
 pub mod pki;
 pub mod ports;
