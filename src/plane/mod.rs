@@ -5,6 +5,7 @@
 //! and watches the processes, keeps one folder per plane, and clears what an interrupted owner left.
 //! It knows nothing of scenarios, charts or the controller under test.
 
+pub mod binaries;
 pub mod dirs;
 pub mod event;
 pub mod files;

@@ -53,10 +53,12 @@ pub struct Spec {
     pub mode: Mode,
 }
 
-/// A running (or ended) child. Dropping it kills the process if it still runs.
+/// A running (or ended) child. Dropping it ends the process if it still runs, and its whole group if
+/// it was started as one.
 #[derive(Debug)]
 pub struct Child {
     identity: ProcessIdentity,
+    mode: Mode,
     pidfd: OwnedFd,
     exit: watch::Receiver<Option<ExitStatus>>,
     started: Instant,
@@ -118,6 +120,7 @@ impl Child {
         });
         Ok(Self {
             identity,
+            mode: spec.mode,
             pidfd,
             exit,
             started,
@@ -200,7 +203,11 @@ impl Child {
 impl Drop for Child {
     fn drop(&mut self) {
         if self.try_exit().is_none() {
-            let _ = self.signal(Signal::KILL);
+            // A launcher that was killed could not end the group beside it.
+            let _ = self.signal(match self.mode {
+                Mode::Exec => Signal::KILL,
+                Mode::Group => Signal::TERM,
+            });
         }
     }
 }
@@ -222,7 +229,20 @@ fn open_log(spec: &Spec) -> io::Result<File> {
 struct Request {
     command: Command,
     runtime: Handle,
-    reply: oneshot::Sender<io::Result<tokio::process::Child>>,
+    reply: oneshot::Sender<io::Result<Unclaimed>>,
+}
+
+/// A child on its way to the one who asked for it, and who may have gone away meanwhile.
+struct Unclaimed(Option<tokio::process::Child>);
+
+impl Drop for Unclaimed {
+    fn drop(&mut self) {
+        // Nobody has waited for it yet, so that its number is still its own.
+        let pid = self.0.as_ref().and_then(tokio::process::Child::id);
+        if let Some(pid) = pid.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?)) {
+            let _ = rustix::process::kill_process(pid, Signal::TERM);
+        }
+    }
 }
 
 /// Starts the command on the one thread that lives as long as the process.
@@ -242,7 +262,8 @@ async fn spawn_on_lasting_thread(command: Command) -> io::Result<tokio::process:
                 } in requests
                 {
                     let _inside = runtime.enter();
-                    let _ = reply.send(tokio::process::Command::from(command).spawn());
+                    let child = tokio::process::Command::from(command).spawn();
+                    let _ = reply.send(child.map(|child| Unclaimed(Some(child))));
                 }
             });
         sender
@@ -255,5 +276,6 @@ async fn spawn_on_lasting_thread(command: Command) -> io::Result<tokio::process:
             reply,
         })
         .map_err(|_| gone())?;
-    answer.await.map_err(|_| gone())?
+    let mut unclaimed = answer.await.map_err(|_| gone())??;
+    unclaimed.0.take().ok_or_else(gone)
 }

@@ -1,0 +1,466 @@
+//! Why a program could not be had: from one source ([`Reason`]), or at all ([`BinaryError`]).
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use semver::Version;
+
+use super::pins::pinned_kubernetes;
+use super::sha256::Sha256;
+use super::source::Source;
+use crate::plane::tool::{Family, Tool};
+
+/// Why a file cannot serve as the wanted program.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    /// There is no such file, or it is not a regular file.
+    #[error("is not a file")]
+    NotAFile,
+    /// No execute permission.
+    #[error("is not executable (mode {mode:04o})")]
+    NotExecutable {
+        /// The permission bits.
+        mode: u32,
+    },
+    /// Neither an ELF program nor a script.
+    #[error("is neither an ELF program nor a script")]
+    NotAProgram,
+    /// An ELF program for another machine.
+    #[error("is built for {found}, this machine runs {wanted}")]
+    WrongArchitecture {
+        /// What its header says.
+        found: String,
+        /// What this machine runs.
+        wanted: &'static str,
+    },
+    /// Another version than the wanted one.
+    #[error("is version {found}, wanted {wanted}")]
+    Misfit {
+        /// The version it prints.
+        found: Version,
+        /// The version that is needed.
+        wanted: Version,
+    },
+    /// It does not tell its version.
+    #[error("does not tell its version: {why}")]
+    NoVersion {
+        /// What happened instead.
+        why: String,
+    },
+    /// It cannot be read.
+    #[error("cannot be read: {why}")]
+    Unreadable {
+        /// The operating system's words.
+        why: String,
+    },
+}
+
+/// Why Go cannot build here.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GoProblem {
+    /// There is no `go` in `PATH`.
+    #[error("there is no go in PATH")]
+    Missing,
+    /// It does not tell its version.
+    #[error("{} does not tell its version: {why}", path.display())]
+    NoVersion {
+        /// The program found.
+        path: PathBuf,
+        /// What happened instead.
+        why: String,
+    },
+    /// It is older than the modules demand.
+    #[error("{} is Go {found}, the modules need Go {needed} or newer", path.display())]
+    TooOld {
+        /// The program found.
+        path: PathBuf,
+        /// Its version.
+        found: Version,
+        /// The `go` directive of the modules.
+        needed: Version,
+    },
+}
+
+/// Why one source was passed over.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The source does not hold the program.
+    #[error("not found")]
+    NotFound,
+    /// The source holds a file that does not fit.
+    #[error("{} {problem}", path.display())]
+    Unfit {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: Problem,
+    },
+    /// The file in the cache is not what was once put there.
+    #[error("the cached file is damaged: {why}")]
+    Damaged {
+        /// What differs.
+        why: String,
+    },
+    /// The caller does not want this source.
+    #[error("switched off")]
+    Disabled,
+    /// The host cannot be reached.
+    #[error("{host} cannot be reached: {why}")]
+    Unreachable {
+        /// Host and port.
+        host: String,
+        /// What happened.
+        why: String,
+    },
+    /// The server answered with something else than the file.
+    #[error("{url} answered {status}")]
+    Status {
+        /// The file asked for.
+        url: String,
+        /// The answer's status.
+        status: String,
+    },
+    /// The body ended early, again and again.
+    #[error(
+        "{url} ended early after {received} of {} bytes, {resumes} times resumed",
+        total.map_or_else(|| "?".to_owned(), |total| total.to_string())
+    )]
+    Truncated {
+        /// The file asked for.
+        url: String,
+        /// Bytes received so far.
+        received: u64,
+        /// Bytes expected, if the server said so.
+        total: Option<u64>,
+        /// How often it was resumed.
+        resumes: u32,
+    },
+    /// The server stopped sending.
+    #[error("{url} sent nothing for {after:?} (after {received} bytes)")]
+    Stalled {
+        /// The file asked for.
+        url: String,
+        /// Bytes received so far.
+        received: u64,
+        /// The deadline that passed.
+        after: Duration,
+    },
+    /// The whole download took too long.
+    #[error("{url} was not complete after {after:?}")]
+    Overdue {
+        /// The file asked for.
+        url: String,
+        /// The deadline that passed.
+        after: Duration,
+    },
+    /// Too many redirects, or one to a place that is not allowed.
+    #[error("{url} redirects without end or to a place that is not allowed: {why}")]
+    Redirect {
+        /// The file asked for.
+        url: String,
+        /// What was refused.
+        why: String,
+    },
+    /// The request failed in another way.
+    #[error("{url}: {why}")]
+    Transfer {
+        /// The file asked for.
+        url: String,
+        /// What happened.
+        why: String,
+    },
+    /// The checksum file does not name the file.
+    #[error("{url} holds no SHA-256 of {file}")]
+    ChecksumFile {
+        /// The checksum file.
+        url: String,
+        /// The file whose digest was looked for.
+        file: String,
+    },
+    /// The archive is not what it should be.
+    #[error("the archive {url} cannot be used: {why}")]
+    Archive {
+        /// Where it came from.
+        url: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// There are no pinned modules of this version.
+    #[error("there are no pinned Go modules of {family} {version}")]
+    NotPinned {
+        /// The family.
+        family: Family,
+        /// The version asked for.
+        version: Version,
+    },
+    /// Go cannot build here.
+    #[error(transparent)]
+    Go(#[from] GoProblem),
+}
+
+/// One source that was tried, and why it did not deliver.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{from}: {reason}")]
+pub struct Attempt {
+    /// The source.
+    pub from: Source,
+    /// Why it was passed over.
+    pub reason: Reason,
+}
+
+/// A program could not be had.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BinaryError {
+    /// No program is released for this machine.
+    #[error("there are no programs for {os}/{arch}")]
+    Platform {
+        /// The operating system.
+        os: &'static str,
+        /// The architecture.
+        arch: &'static str,
+    },
+    /// The folder that the user named lacks programs.
+    #[error("{} holds no {}", dir.display(), list(tools))]
+    MissingInDir {
+        /// The folder.
+        dir: PathBuf,
+        /// What it lacks.
+        tools: Vec<Tool>,
+    },
+    /// A file that must be the program is not it.
+    #[error("{tool} from {from}: {} {problem}", path.display())]
+    Unusable {
+        /// The program.
+        tool: Tool,
+        /// Where the file came from.
+        from: Source,
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: Problem,
+    },
+    /// What was downloaded is not what was published.
+    #[error("{url} has SHA-256 {found}, published is {expected}")]
+    Checksum {
+        /// The program.
+        tool: Tool,
+        /// Where it came from.
+        url: String,
+        /// The digest in the checksum file.
+        expected: Sha256,
+        /// The digest of what arrived.
+        found: Sha256,
+    },
+    /// Every source was tried.
+    #[error("no source has {tool} {version}: {}", list(attempts))]
+    NoSource {
+        /// The program.
+        tool: Tool,
+        /// The version that is needed.
+        version: Version,
+        /// The sources in the order in which they were tried.
+        attempts: Vec<Attempt>,
+    },
+    /// The mirror is not an address that files can be fetched from.
+    #[error("the mirror {url} is neither an http nor an https address")]
+    Mirror {
+        /// The address.
+        url: String,
+    },
+    /// The disk is full.
+    #[error("no space left on the disk of {}", path.display())]
+    DiskFull {
+        /// What was being written.
+        path: PathBuf,
+    },
+    /// A file or folder may not be written.
+    #[error("no permission to write {}", path.display())]
+    Permission {
+        /// What was being written.
+        path: PathBuf,
+        /// The operating system's error.
+        source: io::Error,
+    },
+    /// Another failure of the file system.
+    #[error("cannot use {}", path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// The operating system's error.
+        source: io::Error,
+    },
+    /// Another process held the cache for too long.
+    #[error("{} was still locked after {after:?}; its holder says: {holder}", path.display())]
+    Lock {
+        /// The lock file.
+        path: PathBuf,
+        /// The deadline that passed.
+        after: Duration,
+        /// What the holder last wrote.
+        holder: String,
+    },
+    /// Go did not build the program.
+    #[error(
+        "building {tool} {version} {how}; the end of {}:{}", log.display(),
+        tail.iter().map(|line| format!("\n  {line}")).collect::<String>()
+    )]
+    Build {
+        /// The program.
+        tool: Tool,
+        /// The version.
+        version: Version,
+        /// How the build ended, in words.
+        how: String,
+        /// The whole output.
+        log: PathBuf,
+        /// Its last lines.
+        tail: Vec<String>,
+    },
+}
+
+fn list<T: ToString>(items: &[T]) -> String {
+    let words: Vec<_> = items.iter().map(ToString::to_string).collect();
+    words.join("; ")
+}
+
+impl BinaryError {
+    /// Gives a failure of the file system the kind that a user can act on.
+    pub(super) fn io(path: &Path, source: io::Error) -> Self {
+        let path = path.to_path_buf();
+        match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::DiskFull { path },
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                Self::Permission { path, source }
+            }
+            _ => Self::Io { path, source },
+        }
+    }
+
+    /// The one thing to do about it.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        let hint = match self {
+            Self::Platform { .. } => "run on Linux, on x86-64 or arm64".to_owned(),
+            Self::MissingInDir { .. } => {
+                "put the missing programs there, or leave --binaries out".to_owned()
+            }
+            Self::Unusable { problem, from, .. } => return unusable_hint(problem, from),
+            Self::Checksum { .. } => {
+                "do not use this file; check the mirror or proxy between here and the release, \
+                 then try again"
+                    .to_owned()
+            }
+            Self::NoSource { attempts, .. } => no_source_hint(attempts),
+            Self::Mirror { .. } => "give --mirror an http:// or https:// address".to_owned(),
+            Self::DiskFull { path } => format!(
+                "free about 8 GB on the disk of {}, or name another folder with --cache-dir",
+                path.display()
+            ),
+            Self::Permission { .. } => {
+                "make it writable for this user, or name another folder with --cache-dir".to_owned()
+            }
+            Self::Io { .. } => "check the disk, or name another folder with --cache-dir".to_owned(),
+            Self::Lock { .. } => {
+                "wait for that process or end it, then try again; the lock goes with it".to_owned()
+            }
+            Self::Build { log, .. } => format!(
+                "read {}, then try again: the build goes on where it stopped",
+                log.display()
+            ),
+        };
+        Some(hint)
+    }
+}
+
+fn unusable_hint(problem: &Problem, from: &Source) -> Option<String> {
+    if *from != Source::Explicit {
+        return Some("report this: a release or build does not hold what it names".to_owned());
+    }
+    Some(match problem {
+        Problem::NotExecutable { .. } => "make it executable (chmod +x)".to_owned(),
+        Problem::Misfit { wanted, .. } => {
+            format!("put version {wanted} there, or leave --binaries out")
+        }
+        _ => "replace it, or leave --binaries out".to_owned(),
+    })
+}
+
+/// The last obstacle is the one whose removal helps.
+fn no_source_hint(attempts: &[Attempt]) -> String {
+    let by_hand = "or put the programs into a folder and name it with --binaries";
+    match attempts.last().map(|attempt| &attempt.reason) {
+        Some(Reason::Go(GoProblem::TooOld { needed, .. })) => {
+            format!("install Go {needed} or newer, {by_hand}")
+        }
+        Some(Reason::Go(_)) => {
+            format!("install Go, or name a reachable mirror with --mirror, {by_hand}")
+        }
+        Some(Reason::NotPinned { family, .. }) if *family == Family::Kubernetes => {
+            let pinned: Vec<_> = pinned_kubernetes().iter().map(Version::to_string).collect();
+            format!(
+                "choose a version that can be built here ({}), name a reachable mirror with \
+                 --mirror, {by_hand}",
+                pinned.join(", ")
+            )
+        }
+        _ => format!("allow a download or a build, {by_hand}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_and_a_refused_write_are_kinds_of_their_own() {
+        let at = Path::new("/cache/file");
+        let of = |errno: rustix::io::Errno| BinaryError::io(at, errno.into());
+        assert!(matches!(
+            of(rustix::io::Errno::NOSPC),
+            BinaryError::DiskFull { .. }
+        ));
+        assert!(matches!(
+            of(rustix::io::Errno::DQUOT),
+            BinaryError::DiskFull { .. }
+        ));
+        assert!(matches!(
+            of(rustix::io::Errno::ACCESS),
+            BinaryError::Permission { .. }
+        ));
+        assert!(matches!(
+            of(rustix::io::Errno::ROFS),
+            BinaryError::Permission { .. }
+        ));
+        assert!(matches!(of(rustix::io::Errno::IO), BinaryError::Io { .. }));
+    }
+
+    #[test]
+    fn the_last_error_lists_every_source_and_its_reason() {
+        let error = BinaryError::NoSource {
+            tool: Tool::Etcd,
+            version: Version::new(3, 6, 15),
+            attempts: vec![
+                Attempt {
+                    from: Source::SearchPath,
+                    reason: Reason::NotFound,
+                },
+                Attempt {
+                    from: Source::Build,
+                    reason: GoProblem::Missing.into(),
+                },
+            ],
+        };
+        assert_eq!(
+            error.to_string(),
+            "no source has etcd 3.6.15: PATH: not found; build: there is no go in PATH"
+        );
+        assert!(
+            error
+                .hint()
+                .is_some_and(|hint| hint.starts_with("install Go"))
+        );
+    }
+}
