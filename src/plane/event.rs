@@ -5,11 +5,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use semver::Version;
+use serde::{Deserialize, Serialize};
 
 use super::tool::Tool;
 
 /// Something that happened while binaries were obtained or a plane started, ran or stopped.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Event {
     /// Another process holds the lock on the binaries cache; this one waits for it.

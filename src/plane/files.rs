@@ -44,19 +44,24 @@ impl FileError {
     /// The one thing to do about it, if there is one.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
-        let folder = self.path.parent().unwrap_or(&self.path).display();
-        match self.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                Some(format!("free some space on the disk that holds {folder}"))
-            }
-            io::ErrorKind::PermissionDenied => {
-                Some(format!("check the owner and the mode of {folder}"))
-            }
-            io::ErrorKind::ReadOnlyFilesystem => Some(format!(
-                "{folder} is mounted read-only: choose another --state-dir"
-            )),
-            _ => None,
+        io_hint(self.kind(), self.path.parent().unwrap_or(&self.path))
+    }
+}
+
+/// What to do when the operating system refused something in `folder` of the planes' state.
+pub(crate) fn io_hint(kind: io::ErrorKind, folder: &Path) -> Option<String> {
+    let folder = folder.display();
+    match kind {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            Some(format!("free some space on the disk that holds {folder}"))
         }
+        io::ErrorKind::PermissionDenied => {
+            Some(format!("check the owner and the mode of {folder}"))
+        }
+        io::ErrorKind::ReadOnlyFilesystem => Some(format!(
+            "{folder} is mounted read-only: choose another --state-dir"
+        )),
+        _ => None,
     }
 }
 

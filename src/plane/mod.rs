@@ -5,14 +5,29 @@
 //! and watches the processes, keeps one folder per plane, and clears what an interrupted owner left.
 //! It knows nothing of scenarios, charts or the controller under test.
 
+pub mod autopsy;
 pub mod binaries;
+pub mod checkup;
+mod component;
+pub mod control;
 pub mod dirs;
+mod error;
 pub mod event;
 pub mod files;
+mod guard;
+mod health;
 pub mod identity;
 pub mod kubeconfig;
 pub mod launch;
+pub mod layout;
+pub mod options;
 pub mod pki;
 pub mod ports;
 pub mod process;
+pub mod registry;
+mod start;
+pub mod state;
 pub mod tool;
+
+pub use error::PlaneError;
+pub use guard::{Plane, StopReport};

@@ -40,6 +40,7 @@ macro_rules! pin {
 /// Newest Kubernetes first.
 static PINS: &[Pin] = &[
     pin!(Kubernetes, DEFAULT_KUBERNETES, "kube-1.36.3"),
+    pin!(Kubernetes, Version::new(1, 35, 4), "kube-1.35.4"),
     pin!(Etcd, ETCD, "etcd-3.6.15"),
     pin!(Helm3, HELM3, "helm-3.22.0"),
     pin!(Helm4, HELM4, "helm-4.3.1"),

@@ -310,6 +310,25 @@ impl Pki {
         })
     }
 
+    /// Issues what a component on this machine serves its own health and metrics with.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Pki::create`].
+    pub fn issue_serving(&self, component: &str, options: &PkiOptions) -> Result<Pair, PkiError> {
+        let addresses = vec![
+            dns("localhost")?,
+            SanType::IpAddress(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+        ];
+        let leaf = Leaf {
+            stem: &format!("{component}-serving"),
+            common_name: component,
+            organization: None,
+            purpose: Purpose::Serve(addresses),
+        };
+        self.server_ca.issue(&self.dir, leaf, options)
+    }
+
     /// The folder that everything lies in.
     #[must_use]
     pub fn dir(&self) -> &Path {

@@ -1,0 +1,72 @@
+//! Where things lie in one plane's folder.
+
+use std::path::{Path, PathBuf};
+
+use super::tool::Tool;
+
+/// The folder of one plane.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    root: PathBuf,
+}
+
+impl Layout {
+    /// The folder `root`, whether it exists or not.
+    #[must_use]
+    pub fn new(root: PathBuf) -> Self {
+        Self { root }
+    }
+
+    /// The folder itself.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Keys and certificates (0700).
+    #[must_use]
+    pub fn pki(&self) -> PathBuf {
+        self.root.join("pki")
+    }
+
+    /// etcd's data.
+    #[must_use]
+    pub fn etcd(&self) -> PathBuf {
+        self.root.join("etcd")
+    }
+
+    /// Logs of all components.
+    #[must_use]
+    pub fn logs(&self) -> PathBuf {
+        self.root.join("logs")
+    }
+
+    /// The administrator's kubeconfig, with embedded credentials (0600).
+    #[must_use]
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.root.join("kubeconfig")
+    }
+
+    /// The kubeconfig of one component (0600).
+    #[must_use]
+    pub fn component_kubeconfig(&self, tool: Tool) -> PathBuf {
+        self.pki().join(format!("{tool}.kubeconfig"))
+    }
+
+    /// What is known of the plane's processes.
+    #[must_use]
+    pub fn state(&self) -> PathBuf {
+        self.root.join("state.json")
+    }
+
+    /// The log of one component's attempt, counted from 1; later attempts do not overwrite what the
+    /// first one said.
+    #[must_use]
+    pub fn log(&self, tool: Tool, attempt: u32) -> PathBuf {
+        let name = match attempt {
+            0 | 1 => format!("{tool}.log"),
+            n => format!("{tool}.{n}.log"),
+        };
+        self.logs().join(name)
+    }
+}
