@@ -1,0 +1,193 @@
+//! `aibom-qual plane up`.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+
+use super::options::{BinaryArgs, parse_component_arg, parse_duration};
+use super::supervise;
+use crate::cli::Context;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::output::{self, Format};
+use crate::cli::progress::Level;
+use crate::cli::signals::Signals;
+use crate::plane::options::{PlaneOptions, START_TIMEOUT};
+use crate::plane::registry::Registry;
+use crate::plane::state::{Phase, PlaneState};
+use crate::plane::tool::Tool;
+use crate::plane::{Plane, PlaneError};
+
+/// Arguments of `plane up`.
+#[derive(Debug, Args)]
+pub(crate) struct UpArgs {
+    /// Keep the plane under this name: it survives this command, and its data survives `plane down`.
+    #[arg(long, value_name = "NAME", env = "AIBOM_QUAL_PERSISTENT")]
+    pub(crate) persistent: Option<String>,
+    /// The API server's port on 127.0.0.1 [default: a free one].
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..), env = "AIBOM_QUAL_PORT")]
+    port: Option<u16>,
+    /// One more argument for a component, after its own ones; may be repeated.
+    #[arg(long, value_name = "COMPONENT=ARGUMENT", value_parser = parse_component_arg,
+          env = "AIBOM_QUAL_COMPONENT_ARG", value_delimiter = None)]
+    component_arg: Vec<(Tool, OsString)>,
+    /// How long the start may take, binaries excluded.
+    #[arg(long, value_parser = parse_duration, env = "AIBOM_QUAL_TIMEOUT", default_value = "120s")]
+    timeout: Duration,
+    /// This process is the background supervisor of a persistent plane.
+    #[arg(long, hide = true)]
+    supervise: bool,
+    #[command(flatten)]
+    binaries: BinaryArgs,
+}
+
+impl UpArgs {
+    fn plane_options(&self, context: &Context) -> Result<PlaneOptions, Failure> {
+        let base = match &self.persistent {
+            Some(name) => PlaneOptions::persistent(context.dirs.clone(), name.clone()),
+            None => PlaneOptions::throw_away(context.dirs.clone()),
+        };
+        let mut component_args: BTreeMap<Tool, Vec<OsString>> = BTreeMap::new();
+        for (tool, argument) in &self.component_arg {
+            component_args
+                .entry(*tool)
+                .or_default()
+                .push(argument.clone());
+        }
+        Ok(PlaneOptions {
+            kubernetes: self.binaries.kubernetes.clone(),
+            binaries: self.binaries.explicit()?,
+            sources: self.binaries.sources(),
+            port: self.port,
+            component_args,
+            timeout: self.timeout,
+            ..base
+        })
+    }
+}
+
+pub(crate) async fn run(args: UpArgs, context: Context) -> Result<Exit, Failure> {
+    let options = args.plane_options(&context)?;
+    if args.supervise {
+        return supervise::run(options).await;
+    }
+    match &args.persistent {
+        Some(name) => in_background(name, &options, &context).await,
+        None => in_foreground(&options, &context).await,
+    }
+}
+
+/// Starts the plane, tells where it is, and holds it until a signal or a component's death.
+async fn in_foreground(options: &PlaneOptions, context: &Context) -> Result<Exit, Failure> {
+    let mut signals = Signals::install()?;
+    let begun = Instant::now();
+    let plane = tokio::select! {
+        plane = Plane::start(options, context.progress()) => plane?,
+        () = signals.received() => return Err(PlaneError::Interrupted.into()),
+    };
+    print_ready(&plane.state(), begun.elapsed(), context)?;
+    if context.level > Level::Quiet {
+        output::note("press Ctrl-C to stop it");
+    }
+    let failure = tokio::select! {
+        () = signals.received() => None,
+        failure = plane.failed() => Some(failure),
+    };
+    signals.end_on_next();
+    let report = plane.stop().await?;
+    match failure {
+        Some(failure) => Err(PlaneError::Component(failure).into()),
+        // A signal is how this verb is meant to end, so it is no interruption.
+        None => {
+            if context.level > Level::Quiet {
+                output::note(&format!("stopped in {:.1} s", report.took.as_secs_f64()));
+            }
+            Ok(Exit::Pass)
+        }
+    }
+}
+
+/// Has a supervisor start the plane and relays what it says until the plane is ready.
+async fn in_background(
+    name: &str,
+    options: &PlaneOptions,
+    context: &Context,
+) -> Result<Exit, Failure> {
+    let registry = Registry::new(context.dirs.planes());
+    registry.layout(name)?;
+    if let Ok((_, state)) = registry.load(name)
+        && state.effective_phase() == Phase::Ready
+    {
+        return already_running(&state, options, context);
+    }
+    let mut signals = Signals::install()?;
+    let begun = Instant::now();
+    let progress = context.progress();
+    let state = tokio::select! {
+        state = supervise::start(name, Arc::clone(&progress) as _) => state?,
+        () = signals.received() => return Err(PlaneError::Interrupted.into()),
+    };
+    print_ready(&state, begun.elapsed(), context)?;
+    Ok(Exit::Pass)
+}
+
+/// Asking twice for the same plane is no error; asking for another one under its name is.
+fn already_running(
+    state: &PlaneState,
+    options: &PlaneOptions,
+    context: &Context,
+) -> Result<Exit, Failure> {
+    if state.kubernetes != options.kubernetes {
+        return Err(Failure::input(
+            format!(
+                "plane `{}` is already running Kubernetes {}",
+                state.name, state.kubernetes
+            ),
+            format!(
+                "stop it first (`aibom-qual plane down {}`), or choose another name",
+                state.name
+            ),
+        ));
+    }
+    if context.level > Level::Quiet {
+        output::note(&format!("plane `{}` is already running", state.name));
+    }
+    print_where(state, context)?;
+    Ok(Exit::Pass)
+}
+
+fn print_ready(state: &PlaneState, took: Duration, context: &Context) -> Result<(), Failure> {
+    if context.level > Level::Quiet {
+        output::note(&format!(
+            "plane `{}` is ready after {:.1} s",
+            state.name,
+            took.as_secs_f64()
+        ));
+    }
+    print_where(state, context)
+}
+
+fn print_where(state: &PlaneState, context: &Context) -> Result<(), Failure> {
+    match context.format {
+        Format::Json => output::json(state),
+        Format::Human => {
+            let kubeconfig = Registry::new(context.dirs.planes())
+                .layout(&state.name)?
+                .kubeconfig();
+            output::data(&format!(
+                "plane        {}\nkubernetes   {}\nserver       {}\nkubeconfig   {}\n",
+                state.name,
+                state.kubernetes,
+                state.server().unwrap_or_default(),
+                kubeconfig.display()
+            ))
+        }
+    }
+}
+
+const _: () = assert!(
+    START_TIMEOUT.as_secs() == 120,
+    "the help text of --timeout names the default"
+);
