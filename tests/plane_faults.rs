@@ -1,0 +1,176 @@
+//! Each known kind of failure, provoked for real: the plane says which it is and what to do.
+
+#![allow(clippy::expect_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aibom_qual::plane::event::Silent;
+use aibom_qual::plane::tool::Tool;
+use aibom_qual::plane::{Plane, PlaneError};
+use support::{Finished, World};
+
+fn fails(world: &World, script: &str) -> Finished {
+    Finished::of(world.shell(script).output().expect("the shell starts"))
+}
+
+#[test]
+fn a_chosen_port_that_is_busy_is_exit_code_4() {
+    let world = World::new();
+    let busy = TcpListener::bind("127.0.0.1:0").expect("a listener");
+    let port = busy.local_addr().expect("an address").port().to_string();
+    world.run(&["plane", "up", "--port", &port]).expect(
+        4,
+        &[
+            &format!("port {port} on 127.0.0.1, chosen for kube-apiserver, is already in use"),
+            "hint: leave out --port",
+        ],
+    );
+    assert_eq!(world.processes(), Vec::<String>::new());
+}
+
+#[test]
+fn an_unknown_flag_is_named() {
+    let world = World::new();
+    world
+        .run(&[
+            "plane",
+            "up",
+            "--component-arg",
+            "kube-apiserver=--no-such-flag",
+        ])
+        .expect(
+            4,
+            &[
+                "kube-apiserver ended with exit status 1",
+                "unknown flag: --no-such-flag",
+                "--component-arg",
+            ],
+        );
+}
+
+#[test]
+fn too_few_files_are_told_before_anything_starts() {
+    let world = World::new();
+    fails(&world, "ulimit -n 512; exec $EXE plane up")
+        .expect(4, &["may open only 512 files", "ulimit -Hn 4096"]);
+    assert_eq!(world.planes(), Vec::<String>::new());
+}
+
+#[test]
+fn a_full_disk_is_told_as_such() {
+    let world = World::new();
+    // A mount of one's own needs no privilege inside a user namespace.
+    let script = "mkdir small && exec unshare --user --map-root-user --mount sh -ec '
+        mount -t tmpfs -o size=4m tmpfs small
+        exec $EXE --state-dir small/state plane up'";
+    fails(&world, script).expect(
+        4,
+        &[
+            "etcd ended with",
+            "no space left on device",
+            "hint: free some space",
+        ],
+    );
+}
+
+#[test]
+fn proxies_of_the_environment_do_not_reach_the_loopback() {
+    let world = World::new();
+    let script = "export HTTPS_PROXY=http://127.0.0.1:1 HTTP_PROXY=http://127.0.0.1:1 ALL_PROXY=http://127.0.0.1:1
+        export https_proxy=$HTTPS_PROXY http_proxy=$HTTP_PROXY all_proxy=$ALL_PROXY
+        $EXE plane up --persistent proxied && $EXE plane status proxied && $EXE plane down proxied --delete";
+    let finished = fails(&world, script);
+    finished.expect(0, &[]);
+    assert!(finished.stdout.contains("ready"), "{}", finished.stdout);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missing_service_account_is_waited_for_and_named() {
+    let world = World::new();
+    let mut options = world.throw_away();
+    options.component_args.insert(
+        Tool::KubeControllerManager,
+        vec!["--controllers=*,-serviceaccount-controller".into()],
+    );
+    options.timeout = Duration::from_secs(15);
+    let error = Plane::start(&options, Arc::new(Silent))
+        .await
+        .expect_err("no service account");
+    let text = error.to_string();
+    assert!(matches!(error, PlaneError::NotReady { .. }), "{text}");
+    assert!(text.contains("the service account `default`"), "{text}");
+    assert!(text.contains("does not exist yet"), "{text}");
+    assert!(
+        error
+            .hint()
+            .is_some_and(|hint| hint.contains("kube-controller-manager.log")),
+        "{:?}",
+        error.hint()
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn damaged_etcd_data_is_recognised() {
+    let world = World::new();
+    let options = world.persistent("damaged");
+    let plane = Plane::start(&options, Arc::new(Silent))
+        .await
+        .expect("a plane");
+    let wal = plane.layout().etcd().join("member/wal");
+    plane.stop().await.expect("stops");
+    for entry in std::fs::read_dir(wal)
+        .expect("the write-ahead log")
+        .flatten()
+    {
+        if entry.path().extension().is_some_and(|ext| ext == "wal") {
+            let mut bytes = std::fs::read(entry.path()).expect("a segment");
+            for byte in bytes.iter_mut().skip(200).take(4000) {
+                *byte ^= 0x5a;
+            }
+            std::fs::write(entry.path(), bytes).expect("damaged");
+        }
+    }
+    let error = Plane::start(&options, Arc::new(Silent))
+        .await
+        .expect_err("its data is damaged");
+    let text = error.to_string();
+    assert!(text.contains("etcd ended with"), "{text}");
+    assert!(
+        error
+            .hint()
+            .is_some_and(|hint| hint.contains("plane down --delete")),
+        "{text}\n{:?}",
+        error.hint()
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn expired_certificates_are_recognised_before_anything_waits_for_them() {
+    let world = World::new();
+    let mut options = world.throw_away();
+    options.pki.now = chrono::Utc::now() - chrono::TimeDelta::days(800);
+    options.timeout = Duration::from_secs(10);
+    let error = Plane::start(&options, Arc::new(Silent))
+        .await
+        .expect_err("its certificates have expired");
+    let text = error.to_string();
+    assert!(text.contains("expired"), "{text}");
+}
+
+#[test]
+fn a_file_that_is_no_program_is_refused_with_its_name() {
+    let world = World::new();
+    let bin = world.path("bin");
+    std::fs::create_dir(&bin).expect("a folder");
+    for tool in Tool::PLANE {
+        std::fs::write(bin.join(tool.file_name()), "not a program").expect("a file");
+    }
+    let dir = bin.to_string_lossy().into_owned();
+    let finished = world.run(&["plane", "up", "--binaries", &dir]);
+    finished.expect(4, &["etcd", &dir, "hint:"]);
+    assert_eq!(world.planes(), Vec::<String>::new());
+}
