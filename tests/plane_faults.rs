@@ -113,39 +113,57 @@ async fn a_missing_service_account_is_waited_for_and_named() {
     );
 }
 
+/// Two kinds of damage: etcd ends at once over a broken database, but only waits for a leader for ever
+/// over a broken log.
 #[tokio::test(flavor = "multi_thread")]
 async fn damaged_etcd_data_is_recognised() {
+    for file in ["member/snap/db", "member/wal/0000000000000000-0000000000000000.wal"] {
+        let world = World::new();
+        let mut options = world.persistent("damaged");
+        let plane = Plane::start(&options, Arc::new(Silent)).await.expect("a plane");
+        let path = plane.layout().etcd().join(file);
+        plane.stop().await.expect("stops");
+        let mut bytes = std::fs::read(&path).expect("etcd's data");
+        // Both meta pages of the database, and many records of the log.
+        for byte in bytes.iter_mut().skip(200).take(20_000) {
+            *byte ^= 0x5a;
+        }
+        bytes.iter_mut().take(200).filter(|_| file.ends_with("db")).for_each(|byte| *byte ^= 0x5a);
+        std::fs::write(&path, bytes).expect("damaged");
+        options.timeout = Duration::from_secs(15);
+        let error = Plane::start(&options, Arc::new(Silent)).await.expect_err("its data is damaged");
+        let hint = error.hint().unwrap_or_default();
+        assert!(hint.contains("etcd cannot use this data"), "{file}: {error}\n{hint}");
+        assert_eq!(world.processes(), Vec::<String>::new());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_etcd_is_recognised_by_its_clients() {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::api::{Api, ObjectMeta, PostParams};
     let world = World::new();
-    let options = world.persistent("damaged");
-    let plane = Plane::start(&options, Arc::new(Silent))
-        .await
-        .expect("a plane");
-    let wal = plane.layout().etcd().join("member/wal");
-    plane.stop().await.expect("stops");
-    for entry in std::fs::read_dir(wal)
-        .expect("the write-ahead log")
-        .flatten()
-    {
-        if entry.path().extension().is_some_and(|ext| ext == "wal") {
-            let mut bytes = std::fs::read(entry.path()).expect("a segment");
-            for byte in bytes.iter_mut().skip(200).take(4000) {
-                *byte ^= 0x5a;
-            }
-            std::fs::write(entry.path(), bytes).expect("damaged");
+    let mut options = world.throw_away();
+    options.component_args.insert(Tool::Etcd, vec!["--quota-backend-bytes=4000000".into()]);
+    let plane = Plane::start(&options, Arc::new(Silent)).await.expect("a plane");
+    let api = Api::<ConfigMap>::namespaced(plane.client().await.expect("a client"), "default");
+    let text = "x".repeat(500_000);
+    let mut error = None;
+    for n in 0..50 {
+        let big = ConfigMap {
+            metadata: ObjectMeta { name: Some(format!("big-{n}")), ..Default::default() },
+            data: Some([("text".to_owned(), text.clone())].into()),
+            ..Default::default()
+        };
+        if let Err(refused) = api.create(&PostParams::default(), &big).await {
+            error = Some(refused);
+            break;
         }
     }
-    let error = Plane::start(&options, Arc::new(Silent))
-        .await
-        .expect_err("its data is damaged");
-    let text = error.to_string();
-    assert!(text.contains("etcd ended with"), "{text}");
-    assert!(
-        error
-            .hint()
-            .is_some_and(|hint| hint.contains("plane down --delete")),
-        "{text}\n{:?}",
-        error.hint()
-    );
+    let error = error.expect("25 MB do not fit into 4 MB");
+    let fault = aibom_qual::cluster::diagnose(&error);
+    assert!(matches!(fault, aibom_qual::cluster::Fault::EtcdQuota { .. }), "{fault:?}");
+    plane.stop().await.expect("stops");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -52,6 +52,38 @@ pub enum FailureKind {
     Other,
 }
 
+impl FailureKind {
+    /// What to do about a component whose log is `log`.
+    #[must_use]
+    pub fn hint(self, log: &Path) -> String {
+        match self {
+            Self::PortTaken => "end the program that listens there, or leave the port to be chosen".to_owned(),
+            Self::UnknownFlag => "this version does not know the flag; if it was given with --component-arg, \
+                                  correct it, otherwise choose a pinned version with --kubernetes"
+                .to_owned(),
+            Self::CannotExecute => "run `aibom-qual doctor` to see which file was used; it must be an executable \
+                                    for this machine"
+                .to_owned(),
+            Self::DiskFull => "free some space, or point --state-dir at a larger disk (etcd alone reserves 64 MB)"
+                .to_owned(),
+            Self::TooManyFiles => "raise the limit on open files (`ulimit -n 4096`)".to_owned(),
+            Self::EtcdQuota => "etcd is full; start a fresh plane, or raise --quota-backend-bytes with \
+                                --component-arg"
+                .to_owned(),
+            Self::EtcdData => "etcd cannot use this data; remove the plane with \
+                               `aibom-qual plane down NAME --delete` and start a fresh one"
+                .to_owned(),
+            Self::Certificate => {
+                "check the machine's clock; `plane up` issues fresh certificates at every start".to_owned()
+            }
+            Self::Killed => {
+                "it was killed from outside, most often because memory ran out; see the kernel's log".to_owned()
+            }
+            Self::Panic | Self::Other => format!("the whole log is {}", log.display()),
+        }
+    }
+}
+
 /// A component that ended though nobody asked it to.
 #[derive(Clone, Debug)]
 pub struct ComponentFailure {
@@ -61,7 +93,7 @@ pub struct ComponentFailure {
     pub status: String,
     /// Which kind of failure its status and log show.
     pub kind: FailureKind,
-    /// The first panic in its log, else the last lines.
+    /// The line that tells the cause and the first panic, else the last lines.
     pub excerpt: Vec<String>,
     /// The whole log.
     pub log: PathBuf,
@@ -73,8 +105,7 @@ impl ComponentFailure {
     /// Reads the log of a component that has just ended.
     #[must_use]
     pub fn examine(tool: Tool, status: Option<ExitStatus>, log: &Path, ran_for: Duration) -> Self {
-        let text =
-            read_end(log).unwrap_or_else(|error| format!("(its log cannot be read: {error})"));
+        let text = read_end(log).unwrap_or_else(|error| format!("(its log cannot be read: {error})"));
         let killed = status.and_then(|status| status.signal()) == Some(9);
         Self {
             tool,
@@ -88,39 +119,17 @@ impl ComponentFailure {
 
     /// What to do about it.
     #[must_use]
-    pub fn hint(&self) -> Option<String> {
-        Some(match self.kind {
-            FailureKind::PortTaken => {
-                "end the program that listens there, or leave the port to be chosen".to_owned()
-            }
-            FailureKind::UnknownFlag => {
-                "the flag is not known to this version; if it was given with --component-arg, correct it, \
-                 otherwise choose a pinned version with --kubernetes"
-                    .to_owned()
-            }
-            FailureKind::CannotExecute => {
-                "run `aibom-qual doctor` to see which file was used; it must be an executable for this machine"
-                    .to_owned()
-            }
-            FailureKind::DiskFull => {
-                "free some space, or point --state-dir at a larger disk (etcd alone reserves 64 MB)".to_owned()
-            }
-            FailureKind::TooManyFiles => "raise the limit on open files (`ulimit -n 4096`)".to_owned(),
-            FailureKind::EtcdQuota => {
-                "etcd is full; start a fresh plane, or raise --quota-backend-bytes with --component-arg".to_owned()
-            }
-            FailureKind::EtcdData => "etcd cannot use this data; remove the plane with `aibom-qual plane down \
-                                      --delete` and start a fresh one"
-                .to_owned(),
-            FailureKind::Certificate => {
-                "check the machine's clock; `plane up` issues fresh certificates at every start".to_owned()
-            }
-            FailureKind::Killed => {
-                "it was killed from outside, most often because memory ran out; see the kernel's log".to_owned()
-            }
-            FailureKind::Panic | FailureKind::Other => format!("the whole log is {}", self.log.display()),
-        })
+    pub fn hint(&self) -> String {
+        self.kind.hint(&self.log)
     }
+}
+
+/// What the log of a component says that runs but does not become ready: a known cause and the line
+/// that tells it.
+#[must_use]
+pub fn known_cause(log: &Path) -> Option<(FailureKind, String)> {
+    let text = read_end(log).ok()?;
+    cause(&text).map(|(kind, line)| (kind, readable(line)))
 }
 
 impl fmt::Display for ComponentFailure {
@@ -161,73 +170,83 @@ fn read_end(log: &Path) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The texts are those of the programs themselves (`prior-art.md` 5.9). The more specific ones come
-/// first: a server without disk space may panic because of it.
+/// Texts of the programs themselves (`prior-art.md` 5.9), by what they mean.
+const SIGNATURES: [(FailureKind, &[&str]); 8] = [
+    (FailureKind::PortTaken, &["address already in use"]),
+    (FailureKind::DiskFull, &["no space left on device"]),
+    (FailureKind::TooManyFiles, &["too many open files"]),
+    (FailureKind::EtcdQuota, &["database space exceeded"]),
+    (FailureKind::CannotExecute, &[CANNOT_EXECUTE_MARK]),
+    (FailureKind::UnknownFlag, &["unknown flag:", "flag provided but not defined", "unknown shorthand flag"]),
+    (
+        FailureKind::EtcdData,
+        &[
+            "cluster ID mismatch",
+            "crc mismatch",
+            "invalid database",
+            "checksum error",
+            "member count is unequal",
+            // A write-ahead log cut at a damaged record: etcd starts, and then never has a leader.
+            ".wal.broken",
+        ],
+    ),
+    (
+        FailureKind::Certificate,
+        &["failed to find any PEM data", "private key does not match", "certificate has expired", "not yet valid"],
+    ),
+];
+
+/// The first line that tells a known cause. Causes are tried in the order above, since a server
+/// without disk space may complain of much else.
+fn cause(log: &str) -> Option<(FailureKind, &str)> {
+    SIGNATURES.iter().find_map(|(kind, needles)| {
+        let tells = |line: &&str| needles.iter().any(|needle| line.contains(needle));
+        log.lines().find(tells).map(|line| (*kind, line))
+    })
+}
+
+/// A cause wins over the panic that it led to, and both over the signal.
 fn classify(log: &str, killed: bool) -> FailureKind {
-    let has = |needle: &str| log.contains(needle);
-    if has("address already in use") {
-        FailureKind::PortTaken
-    } else if has("no space left on device") {
-        FailureKind::DiskFull
-    } else if has("too many open files") {
-        FailureKind::TooManyFiles
-    } else if has("database space exceeded") {
-        FailureKind::EtcdQuota
-    } else if has(CANNOT_EXECUTE_MARK) {
-        FailureKind::CannotExecute
-    } else if has("unknown flag:")
-        || has("flag provided but not defined")
-        || has("unknown shorthand flag")
-    {
-        FailureKind::UnknownFlag
-    } else if [
-        "cluster ID mismatch",
-        "walpb: crc mismatch",
-        "wal: crc mismatch",
-        "snap: ",
-        "invalid database",
-        "file checksum error",
-    ]
-    .iter()
-    .any(|needle| has(needle))
-        || has("member count is unequal")
-    {
-        FailureKind::EtcdData
-    } else if has("tls: failed to find any PEM data")
-        || has("x509: ")
-        || has("private key does not match")
-    {
-        FailureKind::Certificate
-    } else if panic_at(log).is_some() {
-        FailureKind::Panic
-    } else if killed {
-        FailureKind::Killed
-    } else {
-        FailureKind::Other
+    match cause(log) {
+        Some((kind, _)) => kind,
+        None if panic_lines(log).is_some() => FailureKind::Panic,
+        None if killed => FailureKind::Killed,
+        None => FailureKind::Other,
     }
 }
 
-/// Where the first panic begins: at the start of a line, as the Go runtime prints it.
-fn panic_at(log: &str) -> Option<usize> {
-    let mut offset = 0;
-    for line in log.split_inclusive('\n') {
-        if line.starts_with("panic:") || line.starts_with("fatal error:") {
-            return Some(offset);
-        }
-        offset += line.len();
-    }
-    None
+/// From the first panic on: at the start of a line, as the Go runtime prints it.
+fn panic_lines(log: &str) -> Option<impl Iterator<Item = &str>> {
+    let panics = |line: &str| line.starts_with("panic:") || line.starts_with("fatal error:");
+    let mut lines = log.lines().skip_while(move |line| !panics(line)).peekable();
+    lines.peek().is_some().then_some(lines)
 }
 
 fn excerpt(log: &str) -> Vec<String> {
-    let lines: Vec<&str> = match panic_at(log) {
-        Some(at) => log[at..].lines().take(PANIC_LINES).collect(),
-        None => {
-            let all: Vec<&str> = log.lines().filter(|line| !line.trim().is_empty()).collect();
-            all[all.len().saturating_sub(LAST_LINES)..].to_vec()
+    match (cause(log), panic_lines(log)) {
+        // The traceback only tells where the program noticed; the cause is known.
+        (Some((_, line)), Some(panic)) => {
+            let message = panic.take_while(|line| !line.trim().is_empty()).take(PANIC_LINES);
+            std::iter::once(readable(line)).chain(message.map(cut)).collect()
         }
-    };
-    lines.into_iter().map(cut).collect()
+        (Some((_, line)), None) => vec![readable(line)],
+        (None, Some(panic)) => panic.take(PANIC_LINES).map(cut).collect(),
+        (None, None) => {
+            let all: Vec<&str> = log.lines().filter(|line| !line.trim().is_empty()).collect();
+            all.iter().skip(all.len().saturating_sub(LAST_LINES)).map(|line| readable(line)).collect()
+        }
+    }
+}
+
+/// etcd logs JSON with whole stack traces in it; what it says is in three of the fields.
+fn readable(line: &str) -> String {
+    let fields: Option<serde_json::Map<String, serde_json::Value>> = serde_json::from_str(line).ok();
+    let said = fields.and_then(|fields| {
+        let field = |name: &str| fields.get(name).and_then(serde_json::Value::as_str);
+        let said: Vec<&str> = ["level", "msg", "path", "error"].into_iter().filter_map(field).collect();
+        field("msg").map(|_| said.join(": "))
+    });
+    cut(said.as_deref().unwrap_or(line))
 }
 
 fn cut(line: &str) -> String {
@@ -259,14 +278,31 @@ mod tests {
 
     #[test]
     fn the_word_panic_inside_a_line_is_not_a_panic() {
-        assert_eq!(panic_at("I1130 recovered from panic: x\n"), None);
+        assert!(panic_lines("I1130 recovered from panic: x\n").is_none());
     }
 
     #[test]
     fn a_cause_wins_over_the_panic_it_led_to() {
-        let log =
-            "{\"level\":\"panic\",\"msg\":\"write wal: no space left on device\"}\npanic: x\n";
+        let log = "{\"level\":\"panic\",\"msg\":\"cannot write\",\"error\":\"no space left on device\"}\n\
+                   panic: cannot write\n\ngoroutine 1 [running]:\n";
         assert_eq!(classify(log, false), FailureKind::DiskFull);
+        assert_eq!(excerpt(log), ["panic: cannot write: no space left on device", "panic: cannot write"]);
+    }
+
+    #[test]
+    fn every_signature_is_found() {
+        for (kind, needles) in SIGNATURES {
+            for needle in needles {
+                assert_eq!(classify(&format!("x {needle} y"), true), kind, "{needle}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_signal_counts_only_when_the_log_says_nothing() {
+        assert_eq!(classify("I1 fine", true), FailureKind::Killed);
+        assert_eq!(classify("panic: x", true), FailureKind::Panic);
+        assert_eq!(classify("I1 fine", false), FailureKind::Other);
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! What can go wrong with a plane. Every kind says what failed, with what, and what to do.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::autopsy::ComponentFailure;
+use super::autopsy::{self, ComponentFailure, FailureKind};
 use super::binaries::BinaryError;
 use super::dirs::NoHome;
 use super::files::FileError;
@@ -78,7 +79,11 @@ pub enum PlaneError {
         last: u16,
     },
     /// A component runs but is not ready.
-    #[error("{what} was not ready after {:.1} s; last seen: {last}", waited.as_secs_f64())]
+    #[error(
+        "{what} was not ready after {:.1} s; last seen: {last}{}",
+        waited.as_secs_f64(),
+        cause.as_ref().map(|(_, line)| format!("\n  | {line}")).unwrap_or_default()
+    )]
     NotReady {
         /// What was waited for.
         what: String,
@@ -86,8 +91,10 @@ pub enum PlaneError {
         waited: Duration,
         /// The last state seen.
         last: String,
-        /// The component at fault, for its log.
-        log: std::path::PathBuf,
+        /// A known cause that the component's log tells, and the line.
+        cause: Option<(FailureKind, String)>,
+        /// The log of the component at fault.
+        log: PathBuf,
     },
     /// A client for the plane could not be made.
     #[error("cannot make a client for the plane: {0}")]
@@ -155,7 +162,7 @@ impl PlaneError {
                 Some("`aibom-qual doctor` checks the programs, limits and disks".to_owned())
             }
             Self::Stop { .. } => None,
-            Self::Component(failure) => failure.hint(),
+            Self::Component(failure) => Some(failure.hint()),
             Self::ChosenPortTaken { .. } => Some(
                 "leave out --port to have a free one chosen, or end the program that listens there"
                     .to_owned(),
@@ -164,10 +171,10 @@ impl PlaneError {
                 "many ports below 32768 are in use on this machine; `ss -ltn` shows by whom"
                     .to_owned(),
             ),
-            Self::NotReady { log, .. } => Some(format!(
-                "its log is {}; a slow machine may need a longer --timeout",
-                log.display()
-            )),
+            Self::NotReady { log, cause, .. } => Some(match cause {
+                Some((kind, _)) => kind.hint(log),
+                None => format!("its log is {}; a slow machine may need a longer --timeout", log.display()),
+            }),
             Self::Client(_) => {
                 Some("`aibom-qual doctor` checks clock, proxies and limits".to_owned())
             }
@@ -184,12 +191,8 @@ impl PlaneError {
         }
     }
 
-    pub(crate) fn late(late: Late, log: std::path::PathBuf) -> Self {
-        Self::NotReady {
-            what: late.what,
-            waited: late.waited,
-            last: late.last,
-            log,
-        }
+    pub(crate) fn late(late: Late, log: PathBuf) -> Self {
+        let cause = autopsy::known_cause(&log);
+        Self::NotReady { what: late.what, waited: late.waited, last: late.last, cause, log }
     }
 }
