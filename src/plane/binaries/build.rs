@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::cache::{Cache, make_dir};
-use super::error::{BinaryError, GoProblem, Reason};
+use super::error::BinaryError;
 use super::go::{self, Go};
 use super::pins::{self, Pin};
 use super::platform::Platform;
+use super::reason::{GoProblem, Reason};
 use super::source::{Environment, Origin, Timeouts};
 use super::{Fault, Want, blocking};
 use crate::plane::event::{Event, Sink};

@@ -7,7 +7,6 @@ use std::io;
 use std::net::IpAddr;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use reqwest::header::{CONTENT_RANGE, RANGE};
 use reqwest::{Client, Response, StatusCode, Url, redirect};
@@ -16,20 +15,21 @@ use tokio::io::{AsyncWriteExt as _, BufWriter};
 
 use super::archive::{self, ArchiveError};
 use super::cache::Slot;
-use super::error::{BinaryError, Reason};
+use super::error::BinaryError;
 use super::official::{Release, published_digest, shown};
 use super::platform::Platform;
+use super::progress::Progress;
+use super::reason::Reason;
 use super::sha256::Sha256;
 use super::source::{Origin, Timeouts};
 use super::{Fault, Want, blocking};
-use crate::plane::event::{Event, Sink};
+use crate::plane::event::Sink;
 use crate::plane::tool::Tool;
 
 const MOST_REDIRECTS: usize = 5;
 const MOST_RESUMES: u32 = 2;
 /// The longest checksum file, in bytes.
 const MOST_CHECKSUM: usize = 1 << 20;
-const PROGRESS_EVERY: Duration = Duration::from_millis(250);
 
 /// Downloads for one call of `ensure`; remembers hosts that cannot be reached for as long.
 pub(super) struct Downloader<'a> {
@@ -311,52 +311,6 @@ impl<'a> Downloader<'a> {
             builder = builder.no_proxy();
         }
         builder.build().map_err(|error| unusable_tls(&chain(error)))
-    }
-}
-
-/// Sends events about one download, not more often than somebody can read.
-struct Progress<'a> {
-    tool: Tool,
-    url: &'a Url,
-    sink: &'a dyn Sink,
-    started: bool,
-    last: Instant,
-}
-
-impl<'a> Progress<'a> {
-    fn new(tool: Tool, url: &'a Url, sink: &'a dyn Sink) -> Self {
-        Self {
-            tool,
-            url,
-            sink,
-            started: false,
-            last: Instant::now(),
-        }
-    }
-
-    fn start(&mut self, total: Option<u64>) {
-        if !self.started {
-            self.started = true;
-            self.sink.event(Event::DownloadStarted {
-                tool: self.tool,
-                url: shown(self.url),
-                total,
-            });
-        }
-    }
-
-    fn at(&mut self, received: u64) {
-        if self.last.elapsed() >= PROGRESS_EVERY {
-            self.end(received);
-        }
-    }
-
-    fn end(&mut self, received: u64) {
-        self.last = Instant::now();
-        self.sink.event(Event::DownloadProgress {
-            tool: self.tool,
-            received,
-        });
     }
 }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use semver::{Prerelease, Version};
 
-use super::error::GoProblem;
 use super::probe;
+use super::reason::GoProblem;
 use super::source::Environment;
 use crate::plane::launch::Launcher;
 

@@ -6,10 +6,11 @@ use semver::Version;
 
 use super::build::Builder;
 use super::cache::{Cache, Cached};
-use super::error::{Attempt, BinaryError, Reason};
+use super::error::BinaryError;
 use super::official::{Release, shown};
 use super::platform::Platform;
 use super::probe::Probe;
+use super::reason::{Attempt, Reason};
 use super::source::Source;
 use super::{Binary, Request, Want, blocking, search};
 use crate::plane::dirs::Dirs;

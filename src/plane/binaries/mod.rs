@@ -29,6 +29,8 @@ mod official;
 mod pins;
 mod platform;
 mod probe;
+mod progress;
+mod reason;
 mod search;
 mod sha256;
 mod source;
@@ -38,9 +40,10 @@ use obtain::Missing;
 use platform::Platform;
 use probe::Probe;
 
-pub use error::{Attempt, BinaryError, GoProblem, Problem, Reason};
+pub use error::BinaryError;
 pub use locate::{Availability, Located, Obtainable, locate};
 pub use pins::{DEFAULT_KUBERNETES, ETCD, HELM3, HELM4, pinned_kubernetes, wanted};
+pub use reason::{Attempt, GoProblem, Problem, Reason};
 pub use sha256::{NotADigest, Sha256};
 pub use source::{Environment, Origin, Source, Sources, Timeouts};
 

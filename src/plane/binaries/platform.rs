@@ -6,7 +6,8 @@ use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use super::error::{BinaryError, Problem};
+use super::error::BinaryError;
+use super::reason::Problem;
 
 /// An architecture that programs are released for, on Linux.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,8 +9,8 @@ use rustix::process::{Pid, Signal};
 use semver::Version;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-use super::error::Problem;
 use super::platform::Platform;
+use super::reason::Problem;
 use crate::plane::launch::{CANNOT_EXECUTE_MARK, Launcher, Mode};
 use crate::plane::tool::Tool;
 

@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::error::{Attempt, BinaryError, Problem, Reason};
+use super::error::BinaryError;
 use super::probe::{Demand, Probe};
+use super::reason::{Attempt, Problem, Reason};
 use super::sha256::Sha256;
 use super::source::{Environment, Origin, Source};
 use super::{Binary, Want, blocking};
@@ -69,8 +70,10 @@ pub(super) async fn environment(
     want: &Want,
     environment: &Environment,
 ) -> (Option<Binary>, Vec<Attempt>) {
-    let assets = environment.kubebuilder_assets.iter().cloned();
-    let assets = assets.filter(|dir| dir.is_absolute()).collect::<Vec<_>>();
+    let assets = environment.kubebuilder_assets.iter();
+    let assets = assets
+        .filter_map(|dir| std::path::absolute(dir).ok())
+        .collect();
     let mut passed_over = Vec::new();
     for (from, origin, dirs) in [
         (Source::KubebuilderAssets, Origin::KubebuilderAssets, assets),

@@ -1,0 +1,442 @@
+//! Where programs are found, in which order, and how they are built.
+
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
+
+#[path = "support/programs.rs"]
+mod programs;
+mod support;
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use aibom_qual::plane::binaries::{
+    Availability, BinaryError, GoProblem, Obtainable, Origin, Problem, Reason, Source, locate,
+};
+use aibom_qual::plane::event::Event;
+use aibom_qual::plane::identity::ProcessIdentity;
+use aibom_qual::plane::tool::Tool;
+use programs::{World, launcher, program, skipped, write_program};
+use semver::Version;
+use support::Recorder;
+
+/// A `go build` that works.
+const BUILDS: &str = "printf '#!/bin/sh\\necho Kubernetes v1.36.3\\n' > $out";
+
+#[tokio::test]
+async fn assets_come_before_path_and_path_before_the_cache() {
+    let mut world = World::new(&[Tool::Etcd]);
+    write_program(&world.path("assets/etcd"), program(Tool::Etcd, "3.6.15"));
+    write_program(&world.path("one/etcd"), program(Tool::Etcd, "3.6.2"));
+    let environment = &mut world.request.sources.environment;
+    environment.path = Some(world.root.path().join("one").into());
+    environment.kubebuilder_assets = Some(world.root.path().join("assets"));
+
+    let binaries = world.ensure(&Recorder::default()).await.unwrap();
+    let etcd = binaries.get(Tool::Etcd).unwrap();
+    assert_eq!(etcd.origin, Origin::KubebuilderAssets);
+
+    world.request.sources.environment.kubebuilder_assets = None;
+    let binaries = world.ensure(&Recorder::default()).await.unwrap();
+    let etcd = binaries.get(Tool::Etcd).unwrap();
+    assert_eq!(etcd.origin, Origin::SearchPath);
+    assert_eq!(etcd.version, Version::new(3, 6, 2));
+    assert!(!world.path("cache").exists(), "a search writes nothing");
+}
+
+#[tokio::test]
+async fn what_does_not_fit_is_passed_over_aloud() {
+    let mut world = World::new(&[Tool::KubeScheduler]);
+    let scheduler = |version| program(Tool::KubeScheduler, version);
+    write_program(&world.path("assets/kube-scheduler"), scheduler("1.36.2"));
+    write_program(
+        &world.path("silent/kube-scheduler"),
+        "#!/bin/sh\nsleep 60\n",
+    );
+    write_program(
+        &world.path("foreign/kube-scheduler"),
+        b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\xf3\0",
+    );
+    fs::create_dir(world.path("plain")).unwrap();
+    fs::write(world.path("plain/kube-scheduler"), scheduler("1.36.3")).unwrap();
+    write_program(&world.path("good/kube-scheduler"), scheduler("1.36.3"));
+    let path = ["silent", "foreign", "plain", "good"].map(|dir| world.path(dir));
+    world.request.sources.timeouts.version = Duration::from_millis(500);
+    let environment = &mut world.request.sources.environment;
+    environment.kubebuilder_assets = Some(world.root.path().join("assets"));
+    environment.path = Some(std::env::join_paths(path).unwrap());
+
+    let events = Recorder::default();
+    let binaries = world.ensure(&events).await.unwrap();
+    let binary = binaries.get(Tool::KubeScheduler).unwrap();
+    assert_eq!(binary.path, world.path("good/kube-scheduler"));
+    let skipped = skipped(&events);
+    for (why, words) in skipped
+        .iter()
+        .zip(["KUBEBUILDER_ASSETS: ", "PATH: ", "PATH: ", "PATH: "])
+    {
+        assert!(why.starts_with(words), "{why}");
+    }
+    for (why, words) in skipped.iter().zip([
+        "is version 1.36.2, wanted 1.36.3",
+        "it was still running after 500ms",
+        "is built for machine 243",
+        "is not executable (mode 0644)",
+    ]) {
+        assert!(why.contains(words), "{why}");
+    }
+    assert_eq!(skipped.len(), 4);
+}
+
+#[tokio::test]
+async fn each_helm_major_finds_its_own() {
+    let mut world = World::new(&[Tool::Helm3, Tool::Helm4]);
+    write_program(&world.path("four/helm"), program(Tool::Helm4, "4.3.0"));
+    write_program(&world.path("three/helm"), program(Tool::Helm3, "3.22.1"));
+    let path = ["four", "three"].map(|dir| world.path(dir));
+    world.request.sources.environment.path = Some(std::env::join_paths(path).unwrap());
+    let binaries = world.ensure(&Recorder::default()).await.unwrap();
+    let path = |tool| binaries.get(tool).unwrap().path.clone();
+    assert_eq!(path(Tool::Helm3), world.path("three/helm"));
+    assert_eq!(path(Tool::Helm4), world.path("four/helm"));
+}
+
+#[tokio::test]
+async fn a_named_folder_must_hold_everything_and_fit() {
+    let mut world = World::new(&[Tool::Etcd, Tool::KubeScheduler]).go(BUILDS);
+    let dir = world.path("named");
+    world.request.explicit = Some(dir.clone());
+    write_program(&dir.join("etcd"), program(Tool::Etcd, "3.6.15"));
+    let error = world
+        .ensure(&Recorder::default())
+        .await
+        .expect_err("lacking");
+    assert!(
+        error.to_string().ends_with("named holds no kube-scheduler"),
+        "{error}"
+    );
+
+    write_program(
+        &dir.join("kube-scheduler"),
+        program(Tool::KubeScheduler, "1.35.0"),
+    );
+    let error = world
+        .ensure(&Recorder::default())
+        .await
+        .expect_err("a misfit");
+    assert!(
+        matches!(
+            &error,
+            BinaryError::Unusable {
+                from: Source::Explicit,
+                problem: Problem::Misfit { .. },
+                ..
+            }
+        ),
+        "{error:?}"
+    );
+    assert_eq!(
+        error.hint().as_deref(),
+        Some("put version 1.36.3 there, or leave --binaries out")
+    );
+
+    write_program(
+        &dir.join("kube-scheduler"),
+        program(Tool::KubeScheduler, "1.36.3"),
+    );
+    let binaries = world.ensure(&Recorder::default()).await.unwrap();
+    assert!(
+        binaries
+            .iter()
+            .all(|binary| binary.origin == Origin::Explicit)
+    );
+    assert!(!world.path("cache").exists());
+}
+
+#[tokio::test]
+async fn a_program_is_built_from_the_pins_and_gos_folders_are_removed() {
+    let world = World::new(&[Tool::KubeScheduler]);
+    let seen = world.path("seen");
+    let world = world.go(&format!(
+        "echo args: \"$@\" > {seen}; env >> {seen}; cat go.mod go.sum >> {seen}\n\
+         mkdir -p $GOCACHE $GOMODCACHE; echo object > $GOCACHE/object; {BUILDS}",
+        seen = seen.display()
+    ));
+    let events = Recorder::default();
+    let binaries = world.ensure(&events).await.unwrap();
+    let binary = binaries.get(Tool::KubeScheduler).unwrap();
+    assert_eq!(
+        binary.origin,
+        Origin::Built {
+            go: "go1.26.8".to_owned()
+        }
+    );
+
+    let seen = fs::read_to_string(seen).unwrap();
+    let cache = world.path("cache").display().to_string();
+    for words in [
+        "args: build -trimpath -buildvcs=false -mod=readonly -ldflags -s -w -X k8s.io/",
+        " k8s.io/kubernetes/cmd/kube-scheduler\n",
+        "\nCGO_ENABLED=0\n",
+        "\nGOENV=off\n",
+        "\nGOTOOLCHAIN=local\n",
+        "\nGOWORK=off\n",
+        "\nGOFLAGS=-modcacherw\n",
+        &format!("\nGOCACHE={cache}/go/cache\n"),
+        &format!("\nGOMODCACHE={cache}/go/mod\n"),
+        &format!("\nGOTMPDIR={cache}/go/tmp\n"),
+        &format!("\nTMPDIR={cache}/go/tmp\n"),
+        "module aibom-qual/tools/kube",
+        "k8s.io/kubernetes v1.36.3 h1:",
+    ] {
+        assert!(seen.contains(words), "{words:?} is missing in\n{seen}");
+    }
+    assert!(!world.path("cache/go").exists());
+    assert_eq!(
+        world.cached_files(),
+        [
+            "CACHEDIR.TAG",
+            "binaries.lock",
+            "build-kube-scheduler.log",
+            "kube-scheduler",
+            "kube-scheduler.json"
+        ]
+    );
+    let events = events.events();
+    assert!(
+        events
+            .iter()
+            .any(|event| matches!(event, Event::BuildStarted { go, .. } if go == "go1.26.8"))
+    );
+    assert!(
+        events
+            .iter()
+            .any(|event| matches!(event, Event::BuildProgress { .. }))
+    );
+    assert!(
+        events
+            .iter()
+            .any(|event| matches!(event, Event::BuildCacheRemoved { bytes } if *bytes > 0))
+    );
+}
+
+#[tokio::test]
+async fn gos_own_settings_are_honoured_and_left_alone() {
+    let mut world = World::new(&[Tool::KubeScheduler]).go(&format!(
+        "mkdir -p $GOCACHE $GOMODCACHE; echo $GOFLAGS > $GOCACHE/flags; touch $GOMODCACHE/x; {BUILDS}"
+    ));
+    let (gocache, gomodcache) = (world.path("gocache"), world.path("gomodcache"));
+    let environment = &mut world.request.sources.environment;
+    environment.gocache = Some(gocache.clone());
+    environment.gomodcache = Some(gomodcache.clone());
+    environment.goflags = Some("-v".into());
+    let events = Recorder::default();
+    world.ensure(&events).await.unwrap();
+    assert_eq!(fs::read_to_string(gocache.join("flags")).unwrap(), "-v\n");
+    assert!(gomodcache.join("x").exists());
+    let removed = |event: &Event| matches!(event, Event::BuildCacheRemoved { .. });
+    assert!(!events.events().iter().any(removed));
+}
+
+#[tokio::test]
+async fn a_failed_build_shows_the_end_of_its_log() {
+    let world = World::new(&[Tool::KubeScheduler]).go(
+        "i=0; while [ $i -lt 100 ]; do echo line $i; i=$((i + 1)); done; touch $TMPDIR/kept; exit 3",
+    );
+    let error = world
+        .ensure(&Recorder::default())
+        .await
+        .expect_err("failed");
+    let BinaryError::Build { how, tail, .. } = &error else {
+        panic!("{error:?}");
+    };
+    assert_eq!(how, "ended with exit status: 3");
+    assert_eq!(tail.len(), 30);
+    assert_eq!(tail.last().map(String::as_str), Some("line 99"));
+    assert!(error.to_string().ends_with("\n  line 98\n  line 99"));
+    assert!(
+        world.path("cache/go/tmp/kept").exists(),
+        "the next build goes on"
+    );
+}
+
+#[tokio::test]
+async fn a_full_disk_is_recognised_in_the_log_of_a_build() {
+    let world = World::new(&[Tool::KubeScheduler])
+        .go("echo 'write /x: no space left on device' >&2; exit 1");
+    let error = world
+        .ensure(&Recorder::default())
+        .await
+        .expect_err("failed");
+    assert!(matches!(error, BinaryError::DiskFull { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_build_of_another_version_is_refused() {
+    let world = World::new(&[Tool::KubeScheduler])
+        .go("printf '#!/bin/sh\\necho Kubernetes v0.0.0\\n' > $out");
+    let error = world
+        .ensure(&Recorder::default())
+        .await
+        .expect_err("refused");
+    assert!(
+        matches!(
+            &error,
+            BinaryError::Unusable {
+                from: Source::Build,
+                problem: Problem::Misfit { .. },
+                ..
+            }
+        ),
+        "{error:?}"
+    );
+    assert!(!world.cached_files().contains(&"kube-scheduler".to_owned()));
+}
+
+#[tokio::test]
+async fn a_build_that_does_not_end_is_ended() {
+    let mut world = World::new(&[Tool::KubeScheduler]);
+    let pids = world.path("pids");
+    world = world.go(&long_build(&pids));
+    world.request.sources.timeouts.build = Duration::from_millis(600);
+    let error = world
+        .ensure(&Recorder::default())
+        .await
+        .expect_err("too long");
+    assert!(
+        error.to_string().contains("had not ended after 600ms"),
+        "{error}"
+    );
+    assert_gone(&pids).await;
+}
+
+#[tokio::test]
+async fn a_cancelled_build_leaves_no_process() {
+    let mut world = World::new(&[Tool::KubeScheduler]);
+    let pids = world.path("pids");
+    world = world.go(&long_build(&pids));
+    let events = Recorder::default();
+    tokio::select! {
+        result = world.ensure(&events) => panic!("{result:?}"),
+        () = async { while !pids.exists() { pause().await } } => {}
+        () = tokio::time::sleep(Duration::from_secs(10)) => panic!("the build did not start"),
+    }
+    assert_gone(&pids).await;
+}
+
+/// A `go build` that runs a compiler for a long time and writes who is who.
+fn long_build(pids: &Path) -> String {
+    format!(
+        "sleep 300 & echo $$ $! > {0}.new; mv {0}.new {0}; wait",
+        pids.display()
+    )
+}
+
+async fn pause() {
+    tokio::time::sleep(Duration::from_millis(20)).await;
+}
+
+async fn assert_gone(pids: &Path) {
+    let pids = fs::read_to_string(pids).unwrap();
+    for pid in pids.split_whitespace() {
+        let pid = pid.parse().unwrap();
+        for _ in 0..250 {
+            if ProcessIdentity::of(pid).is_none() {
+                break;
+            }
+            pause().await;
+        }
+        assert_eq!(ProcessIdentity::of(pid), None, "still runs");
+    }
+}
+
+#[tokio::test]
+async fn without_go_every_source_is_listed() {
+    let mut world = World::new(&[Tool::Etcd]);
+    world.request.sources.build = true;
+    world.request.sources.environment.path = Some(world.path("bin").into());
+    let error = world
+        .ensure(&Recorder::default())
+        .await
+        .expect_err("nothing left");
+    assert_eq!(
+        error.to_string(),
+        "no source has etcd 3.6.15: PATH: not found; download: switched off; \
+         build: there is no go in PATH"
+    );
+
+    write_program(
+        &world.path("bin/go"),
+        "#!/bin/sh\necho go version go1.25.1 linux/amd64\n",
+    );
+    let error = world
+        .ensure(&Recorder::default())
+        .await
+        .expect_err("too old");
+    let BinaryError::NoSource { attempts, .. } = &error else {
+        panic!("{error:?}");
+    };
+    let last = attempts.last().map(|attempt| &attempt.reason);
+    assert!(
+        matches!(last, Some(Reason::Go(GoProblem::TooOld { .. }))),
+        "{last:?}"
+    );
+    assert!(
+        error
+            .hint()
+            .is_some_and(|hint| hint.starts_with("install Go 1.26.0 or newer"))
+    );
+}
+
+#[tokio::test]
+async fn an_unpinned_version_is_never_built() {
+    let world = World::new(&[Tool::KubeScheduler]).unpinned().go(BUILDS);
+    let error = world
+        .ensure(&Recorder::default())
+        .await
+        .expect_err("refused");
+    assert!(
+        error
+            .to_string()
+            .ends_with("build: there are no pinned Go modules of kubernetes 1.33.1"),
+        "{error}"
+    );
+    assert!(error.hint().is_some_and(|hint| hint.contains("1.36.3")));
+}
+
+#[tokio::test]
+async fn locating_obtains_nothing() {
+    let mut world = World::new(&[Tool::Etcd, Tool::KubeScheduler, Tool::Helm3]).go(BUILDS);
+    world.request.sources.download = true;
+    write_program(&world.path("bin/etcd"), program(Tool::Etcd, "3.6.15"));
+    write_program(&world.path("bin/helm"), program(Tool::Helm4, "4.3.1"));
+    let located = locate(&world.dirs, &launcher(), &world.request).await;
+    assert!(!world.path("cache").exists());
+
+    let [etcd, scheduler, helm] = located.as_slice() else {
+        panic!("{located:?}");
+    };
+    assert!(matches!(&etcd.availability, Availability::Found(binary) if binary.tool == Tool::Etcd));
+    let Availability::Obtainable(sources) = &scheduler.availability else {
+        panic!("{scheduler:?}");
+    };
+    assert!(matches!(
+        sources.as_slice(),
+        [Obtainable::Download { url }, Obtainable::Build { go }]
+            if url.starts_with("https://dl.k8s.io/release/v1.36.3/") && go == "go1.26.8"
+    ));
+    assert!(matches!(helm.passed_over[0].reason, Reason::Unfit { .. }));
+
+    world.request.kubernetes = Version::new(1, 33, 1);
+    world.request.sources.download = false;
+    let located = locate(&world.dirs, &launcher(), &world.request).await;
+    assert!(matches!(
+        &located[1].availability,
+        Availability::Refused(BinaryError::NoSource { .. })
+    ));
+}
