@@ -1,1 +1,5 @@
-//! Everything said to an API server.
+//! Everything said to an API server, and what its answers mean.
+//!
+//! The room knows Kubernetes and nothing of scenarios, runs or how the server was started.
+
+pub mod fault;
