@@ -2,4 +2,5 @@
 //!
 //! The room knows Kubernetes and nothing of scenarios, runs or how the server was started.
 
+pub mod client;
 pub mod fault;
