@@ -4,25 +4,23 @@
 
 mod authority;
 mod error;
+mod options;
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use rcgen::SanType;
 
 pub use self::authority::Authority;
 pub use self::error::{AuthorityName, PkiError, Unusable};
+pub use self::options::PkiOptions;
 
 use self::authority::{Leaf, Purpose, load_key, new_key};
 use super::files::{PUBLIC, SECRET, private_dir, write_atomic};
-
-/// A day, in seconds.
-const DAY: u64 = 86_400;
 
 /// The names under which clients inside and outside reach the API server.
 const APISERVER_NAMES: [&str; 5] = [
@@ -32,52 +30,6 @@ const APISERVER_NAMES: [&str; 5] = [
     "kubernetes.default.svc",
     "kubernetes.default.svc.cluster.local",
 ];
-
-/// How certificates are made.
-#[derive(Clone, Debug)]
-pub struct PkiOptions {
-    /// The moment that validities are counted from.
-    pub now: DateTime<Utc>,
-    /// How far before `now` a validity begins, for clients whose clock is behind.
-    pub not_before_skew: Duration,
-    /// How long after `now` an authority is valid.
-    pub ca_validity: Duration,
-    /// How long after `now` any other certificate is valid, unless its authority ends before.
-    pub leaf_validity: Duration,
-    /// The first address of the service range, which the API server takes for itself.
-    pub service_ip: IpAddr,
-}
-
-impl Default for PkiOptions {
-    fn default() -> Self {
-        Self {
-            now: Utc::now(),
-            not_before_skew: Duration::from_secs(3_600),
-            ca_validity: Duration::from_secs(3_650 * DAY),
-            leaf_validity: Duration::from_secs(365 * DAY),
-            service_ip: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)),
-        }
-    }
-}
-
-impl PkiOptions {
-    fn not_before(&self) -> DateTime<Utc> {
-        self.now
-            .checked_sub_signed(signed(self.not_before_skew))
-            .unwrap_or(DateTime::UNIX_EPOCH)
-    }
-
-    fn end(&self, validity: Duration) -> Result<DateTime<Utc>, PkiError> {
-        self.now
-            .checked_add_signed(signed(validity))
-            .ok_or(PkiError::Date(DateTime::<Utc>::MAX_UTC))
-    }
-}
-
-/// A length too large for chrono is larger than any date can be apart.
-fn signed(length: Duration) -> chrono::TimeDelta {
-    chrono::TimeDelta::from_std(length).unwrap_or(chrono::TimeDelta::MAX)
-}
 
 /// A certificate and its key, on disk and in memory.
 pub struct Pair {

@@ -1,6 +1,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::time::Duration;
 
 use tempfile::TempDir;
 use x509_parser::certificate::X509Certificate;
@@ -8,6 +9,9 @@ use x509_parser::extensions::{GeneralName, ParsedExtension};
 use x509_parser::pem::parse_x509_pem;
 
 use super::*;
+
+/// A day, in seconds.
+const DAY: u64 = 86_400;
 
 fn created() -> (TempDir, Pki) {
     let dir = tempfile::tempdir().expect("a temporary folder");

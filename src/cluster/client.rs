@@ -1,0 +1,288 @@
+//! A client for exactly the cluster that a kubeconfig file names.
+
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::{Client, Config};
+
+use super::fault::{Fault, diagnose};
+
+/// How long a server may take to accept a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a connection may be silent after the last thing that was sent on it. The longest silence
+/// of a healthy server is a watch without events: clients ask for at most ten minutes of it.
+const READ_TIMEOUT: Duration = Duration::from_secs(11 * 60);
+
+/// No client can be made from a kubeconfig.
+#[derive(Debug, thiserror::Error)]
+pub enum ClusterError {
+    /// The file cannot be read, or what its current context leads to cannot.
+    #[error("cannot use the kubeconfig {}", path.display())]
+    Kubeconfig {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: KubeconfigError,
+    },
+    /// The current context names a user that the file does not define. (Most clients then go on as
+    /// an anonymous user and fail later, with an error about permissions.)
+    #[error("the kubeconfig {} has no user `{user}`, which its context `{context}` names", path.display())]
+    NoUser {
+        /// The file.
+        path: PathBuf,
+        /// The context.
+        context: String,
+        /// The user that is missing.
+        user: String,
+    },
+    /// The server is not on this machine and a proxy is configured for it.
+    #[error(
+        "the server {server} is to be reached through the proxy {proxy}, which is not supported"
+    )]
+    Proxy {
+        /// The server's URL.
+        server: String,
+        /// The proxy's URL, without its credentials.
+        proxy: String,
+    },
+    /// The certificates or keys in the file are unusable.
+    #[error("cannot make a client from the kubeconfig {}", path.display())]
+    Client {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: Box<Fault>,
+    },
+}
+
+impl ClusterError {
+    /// The one thing to do about it, if there is one.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Kubeconfig { path, source } => Some(match source {
+                KubeconfigError::ReadConfig(..) => {
+                    "check the path given to --kubeconfig".to_owned()
+                }
+                KubeconfigError::CurrentContextNotSet => {
+                    format!("set current-context in {}", path.display())
+                }
+                KubeconfigError::ParseProxyUrl(_) => {
+                    "correct proxy-url in the file, or HTTPS_PROXY in the environment".to_owned()
+                }
+                _ => return None,
+            }),
+            Self::NoUser { path, user, .. } => {
+                Some(format!("define the user `{user}` in {}", path.display()))
+            }
+            Self::Proxy { .. } => Some(
+                "unset HTTPS_PROXY and remove proxy-url if the server can be reached directly"
+                    .to_owned(),
+            ),
+            Self::Client { source, .. } => source.hint(),
+        }
+    }
+}
+
+/// Makes a client for the current context of this file. Nothing is sent yet.
+///
+/// Only the file counts: neither `KUBECONFIG` nor the cluster around a pod is looked at. A server on
+/// the loopback address is reached directly, whatever proxy the environment names. Requests are
+/// neither slowed down nor repeated: a measured count of requests would otherwise be wrong, and an
+/// overloaded server would look like a slow one.
+///
+/// # Errors
+///
+/// [`ClusterError`] when the file or anything that its current context leads to is unusable.
+pub async fn connect(kubeconfig: &Path) -> Result<Client, ClusterError> {
+    let config = config(kubeconfig).await?;
+    Client::try_from(config).map_err(|error| ClusterError::Client {
+        path: kubeconfig.to_owned(),
+        source: Box::new(diagnose(&error)),
+    })
+}
+
+async fn config(path: &Path) -> Result<Config, ClusterError> {
+    let unusable = |source| ClusterError::Kubeconfig {
+        path: path.to_owned(),
+        source,
+    };
+    let mut file = Kubeconfig::read_from(path).map_err(unusable)?;
+    require_user(path, &file)?;
+    let direct = bypass_proxy(&mut file);
+    let mut config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
+        .await
+        .map_err(unusable)?;
+    if direct {
+        config.proxy_url = None;
+    }
+    if let Some(proxy) = &config.proxy_url {
+        return Err(ClusterError::Proxy {
+            server: config.cluster_url.to_string(),
+            proxy: format!(
+                "{}://{}",
+                proxy.scheme_str().unwrap_or("http"),
+                proxy.host().unwrap_or_default()
+            ),
+        });
+    }
+    config.connect_timeout = Some(CONNECT_TIMEOUT);
+    config.read_timeout = Some(READ_TIMEOUT);
+    // Else the time that a connection lay idle in the pool would count as silence of the server.
+    config.reset_reader_on_write = true;
+    config.default_retry = false;
+    Ok(config)
+}
+
+fn require_user(path: &Path, file: &Kubeconfig) -> Result<(), ClusterError> {
+    let Some(name) = &file.current_context else {
+        // The conversion reports this, and a context or cluster that is missing.
+        return Ok(());
+    };
+    let named = file.contexts.iter().find(|context| &context.name == name);
+    let context = named.and_then(|named| named.context.as_ref());
+    let Some(user) = context.and_then(|context| context.user.as_ref()) else {
+        return Ok(());
+    };
+    let defined = file.auth_infos.iter().any(|info| &info.name == user);
+    if user.is_empty() || defined {
+        return Ok(());
+    }
+    Err(ClusterError::NoUser {
+        path: path.to_owned(),
+        context: name.clone(),
+        user: user.clone(),
+    })
+}
+
+/// Keeps the environment's proxy away from loopback servers; says whether there is one to ignore.
+///
+/// The conversion to a [`Config`] takes the proxy from the environment, and fails when that is not a
+/// URL, unless the file names one. So a loopback server without one gets a stand-in, which is taken
+/// out again afterwards.
+fn bypass_proxy(file: &mut Kubeconfig) -> bool {
+    let context = file.current_context.as_ref();
+    let context = context.and_then(|name| file.contexts.iter().find(|named| &named.name == name));
+    let Some(name) = context
+        .and_then(|named| named.context.as_ref())
+        .map(|context| context.cluster.clone())
+    else {
+        return false;
+    };
+    let named = file.clusters.iter_mut().find(|named| named.name == name);
+    let Some(cluster) = named.and_then(|named| named.cluster.as_mut()) else {
+        return false;
+    };
+    let explicit = cluster
+        .proxy_url
+        .as_deref()
+        .is_some_and(|url| !url.is_empty());
+    let loopback = cluster.server.as_deref().is_some_and(is_loopback);
+    if explicit || !loopback {
+        return false;
+    }
+    cluster.proxy_url = Some("http://127.0.0.1".to_owned());
+    true
+}
+
+/// Whether a server's URL leads to this machine.
+fn is_loopback(server: &str) -> bool {
+    let Ok(uri) = server.parse::<http::Uri>() else {
+        return false;
+    };
+    let Some(host) = uri.host() else {
+        return false;
+    };
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    match bare.parse::<IpAddr>() {
+        Ok(address) => address.is_loopback(),
+        Err(_) => bare.eq_ignore_ascii_case("localhost"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = "
+apiVersion: v1
+kind: Config
+current-context: here
+clusters:
+- {name: local, cluster: {server: 'https://127.0.0.1:24680'}}
+- {name: remote, cluster: {server: 'https://cluster.example'}}
+- {name: tunnel, cluster: {server: 'https://127.0.0.1:1', proxy-url: 'http://user:secret@proxy.example:3128'}}
+users:
+- {name: admin, user: {token: t}}
+contexts:
+- {name: here, context: {cluster: local, user: admin}}
+- {name: tunnelled, context: {cluster: tunnel, user: admin}}
+- {name: stranger, context: {cluster: local, user: nobody}}
+- {name: astray, context: {cluster: nowhere, user: admin}}
+";
+
+    async fn read(text: &str) -> Result<Config, ClusterError> {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let path = dir.path().join("kubeconfig");
+        std::fs::write(&path, text).expect("a file");
+        config(&path).await
+    }
+
+    fn in_context(name: &str) -> String {
+        FILE.replace("current-context: here", &format!("current-context: {name}"))
+    }
+
+    #[tokio::test]
+    async fn the_client_is_direct_unlimited_and_patient_with_watches() {
+        let config = read(FILE).await.expect("a config");
+        assert_eq!(config.cluster_url.to_string(), "https://127.0.0.1:24680/");
+        assert_eq!(config.proxy_url, None);
+        assert!(!config.default_retry);
+        assert!(config.read_timeout > Some(Duration::from_secs(600)));
+        assert!(config.reset_reader_on_write);
+    }
+
+    #[tokio::test]
+    async fn a_proxy_that_the_file_names_is_an_error_and_its_password_stays_unsaid() {
+        let error = read(&in_context("tunnelled")).await.expect_err("a proxy");
+        let text = error.to_string();
+        assert!(text.contains("http://proxy.example"), "{text}");
+        assert!(!text.contains("secret"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn a_missing_user_is_not_replaced_by_an_anonymous_one() {
+        let error = read(&in_context("stranger")).await.expect_err("no user");
+        assert!(matches!(error, ClusterError::NoUser { .. }), "{error}");
+    }
+
+    #[tokio::test]
+    async fn what_is_missing_from_the_file_is_an_error() {
+        for text in ["", "apiVersion: v1\nkind: Config\n", &in_context("astray")] {
+            let error = read(text).await.expect_err("incomplete");
+            assert!(matches!(error, ClusterError::Kubeconfig { .. }), "{error}");
+        }
+        let error = config(Path::new("/nonexistent/kubeconfig"))
+            .await
+            .expect_err("no file");
+        assert!(error.to_string().contains("/nonexistent/kubeconfig"));
+        assert!(error.hint().is_some());
+    }
+
+    #[test]
+    fn loopback_servers_are_recognised_by_their_host() {
+        for server in [
+            "https://127.0.0.1:6443",
+            "https://127.8.9.1",
+            "https://[::1]:6443",
+            "https://LocalHost:1/",
+        ] {
+            assert!(is_loopback(server), "{server}");
+        }
+        for server in ["https://10.0.0.1", "https://127.0.0.1.example", "", "x"] {
+            assert!(!is_loopback(server), "{server}");
+        }
+    }
+}
