@@ -6,9 +6,10 @@
     reason = "helpers of tests fail like the tests themselves"
 )]
 
-use std::env;
+mod support;
+
 use std::fmt::Debug;
-use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -17,6 +18,8 @@ use aibom_qual::cluster::crd::{CrdError, established};
 use aibom_qual::cluster::fault::{Fault, diagnose};
 use aibom_qual::cluster::namespace::gone;
 use aibom_qual::cluster::wait::{Deadline, Look, WaitError, wait_until};
+use aibom_qual::plane::Plane;
+use aibom_qual::plane::event::Silent;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -27,17 +30,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// Names a kubeconfig of a control plane that these tests may change.
-const KUBECONFIG: &str = "AIBOM_QUAL_TEST_KUBECONFIG";
 const FINALIZER: &str = "aibom-qual.example/stuck";
 
 fn soon() -> Deadline<'static> {
     Deadline::within(Duration::from_secs(30))
-}
-
-async fn plane() -> Client {
-    let path = env::var_os(KUBECONFIG).expect("AIBOM_QUAL_TEST_KUBECONFIG names a kubeconfig");
-    connect(Path::new(&path)).await.expect("a client")
 }
 
 /// A name that no other test of this or another run uses.
@@ -282,22 +278,31 @@ async fn refusals_of_a_real_server_are_told_apart(client: Client) {
     );
 }
 
-/// Runs each of these functions as a test of its own against the plane.
-macro_rules! against_the_plane {
-    ($($test:ident),* $(,)?) => {
-        mod real {
-            $(
-                #[tokio::test]
-                #[ignore = "needs a control plane: AIBOM_QUAL_TEST_KUBECONFIG"]
-                async fn $test() {
-                    super::$test(super::plane().await).await;
+/// Runs all of these functions against one plane, each as a task of its own, and tells which failed.
+macro_rules! against_one_plane {
+    ($($case:ident),* $(,)?) => {
+        #[tokio::test(flavor = "multi_thread")]
+        async fn the_room_against_a_real_plane() {
+            let world = support::World::new();
+            let plane = Plane::start(&world.throw_away(), Arc::new(Silent)).await;
+            let plane = plane.expect("a plane");
+            let client = connect(&plane.kubeconfig()).await.expect("a client");
+            let cases = [$((stringify!($case), tokio::spawn($case(client.clone())))),*];
+            let mut failed = Vec::new();
+            for (name, case) in cases {
+                // The panic's message is on the test's output already.
+                if case.await.is_err() {
+                    failed.push(name);
                 }
-            )*
+            }
+            drop(client);
+            plane.stop().await.expect("the plane stops");
+            assert_eq!(failed, Vec::<&str>::new());
         }
     };
 }
 
-against_the_plane![
+against_one_plane![
     namespaces_are_listed,
     a_deployment_gets_its_replica_set_and_pod,
     a_deleted_namespace_vanishes,

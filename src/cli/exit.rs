@@ -4,6 +4,7 @@ use std::error::Error;
 use std::process::ExitCode;
 
 use crate::plane::PlaneError;
+use crate::plane::binaries::{BinaryError, Source};
 use crate::plane::registry::RegistryError;
 
 /// The exit codes of every verb.
@@ -87,6 +88,15 @@ impl From<PlaneError> for Failure {
             PlaneError::Registry(RegistryError::BadName(_) | RegistryError::NotFound(_)) => {
                 Exit::Input
             }
+            // What the user named is not what was asked for; nothing else was tried.
+            PlaneError::Binary(
+                BinaryError::MissingInDir { .. }
+                | BinaryError::Unusable {
+                    from: Source::Explicit,
+                    ..
+                }
+                | BinaryError::Mirror { .. },
+            ) => Exit::Input,
             _ => Exit::CouldNotRun,
         };
         let hint = error.hint();

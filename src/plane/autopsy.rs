@@ -105,7 +105,8 @@ impl ComponentFailure {
     /// Reads the log of a component that has just ended.
     #[must_use]
     pub fn examine(tool: Tool, status: Option<ExitStatus>, log: &Path, ran_for: Duration) -> Self {
-        let text = read_end(log).unwrap_or_else(|error| format!("(its log cannot be read: {error})"));
+        let text =
+            read_end(log).unwrap_or_else(|error| format!("(its log cannot be read: {error})"));
         let killed = status.and_then(|status| status.signal()) == Some(9);
         Self {
             tool,
@@ -177,7 +178,14 @@ const SIGNATURES: [(FailureKind, &[&str]); 8] = [
     (FailureKind::TooManyFiles, &["too many open files"]),
     (FailureKind::EtcdQuota, &["database space exceeded"]),
     (FailureKind::CannotExecute, &[CANNOT_EXECUTE_MARK]),
-    (FailureKind::UnknownFlag, &["unknown flag:", "flag provided but not defined", "unknown shorthand flag"]),
+    (
+        FailureKind::UnknownFlag,
+        &[
+            "unknown flag:",
+            "flag provided but not defined",
+            "unknown shorthand flag",
+        ],
+    ),
     (
         FailureKind::EtcdData,
         &[
@@ -192,7 +200,12 @@ const SIGNATURES: [(FailureKind, &[&str]); 8] = [
     ),
     (
         FailureKind::Certificate,
-        &["failed to find any PEM data", "private key does not match", "certificate has expired", "not yet valid"],
+        &[
+            "failed to find any PEM data",
+            "private key does not match",
+            "certificate has expired",
+            "not yet valid",
+        ],
     ),
 ];
 
@@ -226,24 +239,35 @@ fn excerpt(log: &str) -> Vec<String> {
     match (cause(log), panic_lines(log)) {
         // The traceback only tells where the program noticed; the cause is known.
         (Some((_, line)), Some(panic)) => {
-            let message = panic.take_while(|line| !line.trim().is_empty()).take(PANIC_LINES);
-            std::iter::once(readable(line)).chain(message.map(cut)).collect()
+            let message = panic
+                .take_while(|line| !line.trim().is_empty())
+                .take(PANIC_LINES);
+            std::iter::once(readable(line))
+                .chain(message.map(cut))
+                .collect()
         }
         (Some((_, line)), None) => vec![readable(line)],
         (None, Some(panic)) => panic.take(PANIC_LINES).map(cut).collect(),
         (None, None) => {
             let all: Vec<&str> = log.lines().filter(|line| !line.trim().is_empty()).collect();
-            all.iter().skip(all.len().saturating_sub(LAST_LINES)).map(|line| readable(line)).collect()
+            all.iter()
+                .skip(all.len().saturating_sub(LAST_LINES))
+                .map(|line| readable(line))
+                .collect()
         }
     }
 }
 
 /// etcd logs JSON with whole stack traces in it; what it says is in three of the fields.
 fn readable(line: &str) -> String {
-    let fields: Option<serde_json::Map<String, serde_json::Value>> = serde_json::from_str(line).ok();
+    let fields: Option<serde_json::Map<String, serde_json::Value>> =
+        serde_json::from_str(line).ok();
     let said = fields.and_then(|fields| {
         let field = |name: &str| fields.get(name).and_then(serde_json::Value::as_str);
-        let said: Vec<&str> = ["level", "msg", "path", "error"].into_iter().filter_map(field).collect();
+        let said: Vec<&str> = ["level", "msg", "path", "error"]
+            .into_iter()
+            .filter_map(field)
+            .collect();
         field("msg").map(|_| said.join(": "))
     });
     cut(said.as_deref().unwrap_or(line))
@@ -286,7 +310,13 @@ mod tests {
         let log = "{\"level\":\"panic\",\"msg\":\"cannot write\",\"error\":\"no space left on device\"}\n\
                    panic: cannot write\n\ngoroutine 1 [running]:\n";
         assert_eq!(classify(log, false), FailureKind::DiskFull);
-        assert_eq!(excerpt(log), ["panic: cannot write: no space left on device", "panic: cannot write"]);
+        assert_eq!(
+            excerpt(log),
+            [
+                "panic: cannot write: no space left on device",
+                "panic: cannot write"
+            ]
+        );
     }
 
     #[test]

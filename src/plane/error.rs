@@ -173,7 +173,10 @@ impl PlaneError {
             ),
             Self::NotReady { log, cause, .. } => Some(match cause {
                 Some((kind, _)) => kind.hint(log),
-                None => format!("its log is {}; a slow machine may need a longer --timeout", log.display()),
+                None => format!(
+                    "its log is {}; a slow machine may need a longer --timeout",
+                    log.display()
+                ),
             }),
             Self::Client(_) => {
                 Some("`aibom-qual doctor` checks clock, proxies and limits".to_owned())
@@ -193,6 +196,12 @@ impl PlaneError {
 
     pub(crate) fn late(late: Late, log: PathBuf) -> Self {
         let cause = autopsy::known_cause(&log);
-        Self::NotReady { what: late.what, waited: late.waited, last: late.last, cause, log }
+        Self::NotReady {
+            what: late.what,
+            waited: late.waited,
+            last: late.last,
+            cause,
+            log,
+        }
     }
 }

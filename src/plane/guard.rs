@@ -63,6 +63,7 @@ pub(crate) struct Shared {
     state: Mutex<PlaneState>,
     sink: Arc<dyn Sink>,
     stopping: AtomicBool,
+    is_failed: AtomicBool,
     failure: watch::Sender<Option<Arc<ComponentFailure>>>,
 }
 
@@ -153,26 +154,23 @@ impl Shared {
                 &log,
                 age + since.elapsed(),
             ));
-            let first = shared.failure.send_if_modified(|seen| {
-                let first = seen.is_none();
-                if first {
-                    *seen = Some(Arc::clone(&failure));
-                }
-                first
-            });
             shared.event(Event::ComponentDied {
                 tool,
                 status: failure.status.clone(),
             });
-            if first {
-                // Told to the caller through the channel; the file is for other processes.
-                let _ = shared.change(|state| {
-                    state.phase = Phase::Failed {
-                        reason: failure.to_string(),
-                        at: Utc::now(),
-                    };
-                });
+            // What ends after the first one most often ends because of it.
+            if shared.is_failed.swap(true, Ordering::SeqCst) {
+                return;
             }
+            // Written for other processes before the caller hears of it and begins to stop the plane.
+            // A disk that refuses this is told by whatever comes next.
+            let _ = shared.change(|state| {
+                state.phase = Phase::Failed {
+                    reason: failure.to_string(),
+                    at: Utc::now(),
+                };
+            });
+            shared.failure.send_replace(Some(failure));
         });
     }
 }
@@ -215,6 +213,7 @@ impl Plane {
             state: Mutex::new(state),
             sink,
             stopping: AtomicBool::new(false),
+            is_failed: AtomicBool::new(false),
             failure: watch::Sender::new(None),
         });
         let mut plane = Self {
