@@ -15,7 +15,7 @@ start() {
     pids+=($!)
 }
 until_ok() {
-    until curl --silent --fail --noproxy '*' --output /dev/null "$@"; do sleep 0.025; done
+    until curl --silent --fail --noproxy '*' --output /dev/null "$@"; do sleep 0.1; done
 }
 api() {
     until_ok --cacert ca --cert cert --key key "$(<api-url)$1"
