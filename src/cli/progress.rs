@@ -200,6 +200,17 @@ fn describe(event: &Event) -> Option<(Level, String)> {
                 "cleared what an interrupted command left of plane {plane} ({processes} processes ended)"
             ),
         ),
+        Event::NotReaped { plane, reason } => (
+            Level::Quiet,
+            format!("warning: cannot clear what is left of plane {plane}: {reason}"),
+        ),
+        Event::KeptPortTaken { port } => (
+            Level::Quiet,
+            format!(
+                "warning: port {port}, which this plane had, is taken; it gets another one, and copies \
+                 of its kubeconfig no longer work"
+            ),
+        ),
         Event::Phase { doing } => (Level::Verbose, doing.clone()),
         Event::ComponentReady { tool, took } => (
             Level::Normal,

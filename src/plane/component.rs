@@ -40,8 +40,8 @@ impl Flags {
         if condition { then(self) } else { self }
     }
 
-    fn extra(mut self, extra: &[OsString]) -> Vec<OsString> {
-        self.0.extend_from_slice(extra);
+    fn extra(mut self, extra: &[String]) -> Vec<OsString> {
+        self.0.extend(extra.iter().map(OsString::from));
         self.0
     }
 }
@@ -66,7 +66,7 @@ pub(crate) fn etcd(
     client: u16,
     peer: u16,
     durable: bool,
-    extra: &[OsString],
+    extra: &[String],
 ) -> Vec<OsString> {
     let (client, peer) = (etcd_url(client), etcd_url(peer));
     Flags::default()
@@ -82,7 +82,7 @@ pub(crate) fn etcd(
 }
 
 /// Arguments of kube-apiserver.
-pub(crate) fn apiserver(pki: &Pki, etcd: u16, port: u16, extra: &[OsString]) -> Vec<OsString> {
+pub(crate) fn apiserver(pki: &Pki, etcd: u16, port: u16, extra: &[String]) -> Vec<OsString> {
     Flags::default()
         .value("etcd-servers", etcd_url(etcd))
         .value("bind-address", "127.0.0.1")
@@ -126,7 +126,7 @@ pub(crate) fn controller_manager(
     pki: &Pki,
     serving: &Pair,
     port: u16,
-    extra: &[OsString],
+    extra: &[String],
 ) -> Vec<OsString> {
     client_of_the_api_server(
         &layout.component_kubeconfig(Tool::KubeControllerManager),
@@ -150,7 +150,7 @@ pub(crate) fn scheduler(
     layout: &Layout,
     serving: &Pair,
     port: u16,
-    extra: &[OsString],
+    extra: &[String],
 ) -> Vec<OsString> {
     client_of_the_api_server(
         &layout.component_kubeconfig(Tool::KubeScheduler),
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn extra_arguments_come_last_and_so_win() {
-        let args = etcd(&layout(), 1, 2, true, &["--v=4".into()]);
+        let args = etcd(&layout(), 1, 2, true, &["--v=4".to_owned()]);
         assert_eq!(args.last().map(OsString::as_os_str), Some("--v=4".as_ref()));
     }
 }

@@ -47,7 +47,7 @@ pub async fn down(
     sink: &dyn Sink,
 ) -> Result<Ended, PlaneError> {
     let registry = Registry::new(dirs.planes());
-    let (layout, state) = registry.load(name)?;
+    let (_, state) = registry.load(name)?;
     let ended = if state.is_live() {
         stop(&registry, &state, how, sink).await?
     } else {
@@ -57,7 +57,7 @@ pub async fn down(
     // A failed throw-away plane left its logs for a look; whoever ends it has had that look.
     let throw_away = state.lifetime == Lifetime::ThrowAway;
     if how.delete || throw_away {
-        registry.remove(&layout)?;
+        registry.remove(name)?;
     }
     Ok(ended)
 }

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use semver::Version;
+
 use super::autopsy::{self, ComponentFailure, FailureKind};
 use super::binaries::BinaryError;
 use super::dirs::NoHome;
@@ -96,6 +98,24 @@ pub enum PlaneError {
         /// The log of the component at fault.
         log: PathBuf,
     },
+    /// A plane with data of a newer minor version.
+    #[error("plane `{name}` holds data of Kubernetes {had}, which {wanted} may not understand")]
+    Downgrade {
+        /// The plane.
+        name: String,
+        /// The version that wrote the data.
+        had: Version,
+        /// The version that was asked for.
+        wanted: Version,
+    },
+    /// `/proc` does not tell about processes.
+    #[error(
+        "/proc does not tell about this process, so that no process could be told from another"
+    )]
+    NoProc,
+    /// A part of this program ended in an unforeseen way.
+    #[error("an internal task failed: {0}")]
+    Internal(String),
     /// A client for the plane could not be made.
     #[error("cannot make a client for the plane: {0}")]
     Client(String),
@@ -161,7 +181,9 @@ impl PlaneError {
             Self::Spawn { .. } => {
                 Some("`aibom-qual doctor` checks the programs, limits and disks".to_owned())
             }
-            Self::Stop { .. } => None,
+            Self::Stop { .. } => {
+                Some("a process that SIGKILL does not end waits for a disk or a network".to_owned())
+            }
             Self::Component(failure) => Some(failure.hint()),
             Self::ChosenPortTaken { .. } => Some(
                 "leave out --port to have a free one chosen, or end the program that listens there"
@@ -181,6 +203,11 @@ impl PlaneError {
             Self::Client(_) => {
                 Some("`aibom-qual doctor` checks clock, proxies and limits".to_owned())
             }
+            Self::Downgrade { name, had, .. } => Some(format!(
+                "start it with --kubernetes {had}, or remove it with `aibom-qual plane down {name} --delete`"
+            )),
+            Self::NoProc => Some("mount /proc: mount -t proc proc /proc".to_owned()),
+            Self::Internal(_) => Some("this is a fault of aibom-qual; please report it".to_owned()),
             Self::NotRunning { name, .. } => Some(format!(
                 "start it with `aibom-qual plane up --persistent {name}`"
             )),
@@ -194,6 +221,10 @@ impl PlaneError {
         }
     }
 
+    pub(crate) fn internal(error: tokio::task::JoinError) -> Self {
+        Self::Internal(error.to_string())
+    }
+
     pub(crate) fn late(late: Late, log: PathBuf) -> Self {
         let cause = autopsy::known_cause(&log);
         Self::NotReady {
@@ -204,4 +235,19 @@ impl PlaneError {
             log,
         }
     }
+}
+
+/// An error with its causes, for a file that outlives it.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        let said = next.to_string();
+        if !text.contains(&said) {
+            text.push_str(": ");
+            text.push_str(&said);
+        }
+        cause = next.source();
+    }
+    text
 }

@@ -103,6 +103,18 @@ pub enum Event {
         /// Processes ended.
         processes: usize,
     },
+    /// What an interrupted owner left behind could not be cleared.
+    NotReaped {
+        /// The plane's name.
+        plane: String,
+        /// Why.
+        reason: String,
+    },
+    /// The port that a persistent plane had is taken; copies of its kubeconfig no longer work.
+    KeptPortTaken {
+        /// The port.
+        port: u16,
+    },
     /// The plane entered another phase.
     Phase {
         /// What it does now, in words.

@@ -2,28 +2,28 @@
 //! left behind.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::future::Future;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chrono::Utc;
 use rustix::process::{Resource, Signal};
-use tokio::sync::watch;
 
 use super::autopsy::ComponentFailure;
 use super::binaries;
-use super::error::PlaneError;
+use super::error::{PlaneError, chain};
 use super::event::{Event, Sink};
 use super::identity::ProcessIdentity;
 use super::launch::WANTED_FILES;
 use super::layout::Layout;
 use super::options::PlaneOptions;
 use super::process::Stopped;
-use super::registry::{Registry, RegistryError};
-use super::start::{self, Running};
-use super::state::{ComponentState, Lifetime, Phase, PlaneState, SCHEMA};
+use super::registry::{self, Registry};
+use super::shared::Shared;
+use super::start;
+use super::starter::Running;
+use super::state::{Lifetime, Phase, PlaneState, SCHEMA};
 use super::tool::Tool;
 
 /// KCM and scheduler stop within a second or two.
@@ -56,125 +56,6 @@ pub struct StopReport {
     pub components: BTreeMap<Tool, Stopped>,
 }
 
-/// What the plane's parts have in common: its folder, its state, and the first failure.
-pub(crate) struct Shared {
-    pub(crate) layout: Layout,
-    registry: Registry,
-    state: Mutex<PlaneState>,
-    sink: Arc<dyn Sink>,
-    stopping: AtomicBool,
-    is_failed: AtomicBool,
-    failure: watch::Sender<Option<Arc<ComponentFailure>>>,
-}
-
-impl std::fmt::Debug for Shared {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared")
-            .field("layout", &self.layout)
-            .finish_non_exhaustive()
-    }
-}
-
-impl Shared {
-    pub(crate) fn event(&self, event: Event) {
-        self.sink.event(event);
-    }
-
-    pub(crate) fn phase_event(&self, doing: &str) {
-        self.event(Event::Phase {
-            doing: doing.to_owned(),
-        });
-    }
-
-    pub(crate) fn failures(&self) -> watch::Receiver<Option<Arc<ComponentFailure>>> {
-        self.failure.subscribe()
-    }
-
-    pub(crate) fn context_name(&self) -> String {
-        format!("aibom-qual-{}", self.with_state(|state| state.name.clone()))
-    }
-
-    fn with_state<T>(&self, use_it: impl FnOnce(&mut PlaneState) -> T) -> T {
-        // The state is replaced field by field; a panic elsewhere cannot leave it half-changed.
-        use_it(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn change(&self, change: impl FnOnce(&mut PlaneState)) -> Result<(), RegistryError> {
-        self.with_state(|state| {
-            change(state);
-            self.registry.write(&self.layout, state)
-        })
-    }
-
-    pub(crate) fn set_component(
-        &self,
-        tool: Tool,
-        component: ComponentState,
-    ) -> Result<(), RegistryError> {
-        self.change(|state| {
-            state.components.insert(tool, component);
-        })
-    }
-
-    pub(crate) fn set_port(&self, port: u16) -> Result<(), RegistryError> {
-        self.change(|state| state.port = Some(port))
-    }
-
-    /// A client with the administrator's credentials. Proxies of the environment are not for the
-    /// loopback.
-    pub(crate) async fn client(&self) -> Result<kube::Client, PlaneError> {
-        let error = |error: &dyn std::error::Error| PlaneError::Client(error.to_string());
-        let kubeconfig =
-            kube::config::Kubeconfig::read_from(self.layout.kubeconfig()).map_err(|e| error(&e))?;
-        let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &Default::default())
-            .await
-            .map_err(|e| error(&e))?;
-        config.proxy_url = None;
-        kube::Client::try_from(config).map_err(|e| error(&e))
-    }
-
-    /// Reports the component's end, should it come before anybody asks for it.
-    pub(crate) fn watch(self: &Arc<Self>, running: &Running) {
-        let shared = Arc::clone(self);
-        let (tool, log, age) = (running.tool, running.log.clone(), running.child.age());
-        let since = Instant::now();
-        let mut exit = running.child.watch_exit();
-        tokio::spawn(async move {
-            let status = exit
-                .wait_for(Option::is_some)
-                .await
-                .ok()
-                .and_then(|status| *status);
-            if shared.stopping.load(Ordering::SeqCst) {
-                return;
-            }
-            let failure = Arc::new(ComponentFailure::examine(
-                tool,
-                status,
-                &log,
-                age + since.elapsed(),
-            ));
-            shared.event(Event::ComponentDied {
-                tool,
-                status: failure.status.clone(),
-            });
-            // What ends after the first one most often ends because of it.
-            if shared.is_failed.swap(true, Ordering::SeqCst) {
-                return;
-            }
-            // Written for other processes before the caller hears of it and begins to stop the plane.
-            // A disk that refuses this is told by whatever comes next.
-            let _ = shared.change(|state| {
-                state.phase = Phase::Failed {
-                    reason: failure.to_string(),
-                    at: Utc::now(),
-                };
-            });
-            shared.failure.send_replace(Some(failure));
-        });
-    }
-}
-
 impl Plane {
     /// Starts a plane and waits until it is ready.
     ///
@@ -185,7 +66,7 @@ impl Plane {
         check_file_limit()?;
         let registry = Registry::new(options.dirs.planes());
         registry.layout(&options.name)?;
-        registry.reap(&*sink)?;
+        reap(&registry, &sink).await?;
         let request = binaries::Request {
             tools: Tool::PLANE.to_vec(),
             kubernetes: options.kubernetes.clone(),
@@ -193,44 +74,26 @@ impl Plane {
             sources: options.sources.clone(),
         };
         let found = binaries::ensure(&options.dirs, &options.launcher, &request, &*sink).await?;
-        let state = PlaneState {
-            schema: SCHEMA,
-            name: options.name.clone(),
-            lifetime: options.lifetime,
-            kubernetes: options.kubernetes.clone(),
-            tool_version: env!("CARGO_PKG_VERSION").to_owned(),
-            created: Utc::now(),
-            owner: ProcessIdentity::current()
-                .ok_or_else(|| PlaneError::Client("/proc is not mounted".to_owned()))?,
-            phase: Phase::Starting,
-            port: None,
-            components: BTreeMap::new(),
-        };
-        let (layout, before) = registry.claim(&state)?;
-        let shared = Arc::new(Shared {
-            layout,
-            registry,
-            state: Mutex::new(state),
-            sink,
-            stopping: AtomicBool::new(false),
-            is_failed: AtomicBool::new(false),
-            failure: watch::Sender::new(None),
-        });
+        let (shared, kept_port) = claim(registry, options, sink).await?;
+        let shared = Arc::new(shared);
         let mut plane = Self {
-            shared,
+            shared: Arc::clone(&shared),
             running: Vec::new(),
             settled: false,
         };
-        let kept_port = before.as_ref().and_then(|before| before.port);
-        let shared = Arc::clone(&plane.shared);
-        match start::bring_up(&shared, options, &found, kept_port, &mut plane.running).await {
-            Ok(()) => {
-                shared.change(|state| state.phase = Phase::Ready)?;
-                Ok(plane)
-            }
-            Err(error) => {
-                plane.settle_as_failed(&error.to_string());
+        let brought_up =
+            start::bring_up(&shared, options, &found, kept_port, &mut plane.running).await;
+        let ready = brought_up.and_then(|()| Ok(shared.set_ready()?));
+        let died = shared.failures().borrow().clone();
+        match (ready, died) {
+            (Ok(()), None) => Ok(plane),
+            (Err(error), _) => {
+                plane.settle_as_failed(&chain(&error));
                 Err(error)
+            }
+            (Ok(()), Some(failure)) => {
+                plane.settle_as_failed(&failure.to_string());
+                Err(PlaneError::Component(failure))
             }
         }
     }
@@ -249,14 +112,14 @@ impl Plane {
 
     /// The administrator's kubeconfig.
     #[must_use]
-    pub fn kubeconfig(&self) -> std::path::PathBuf {
+    pub fn kubeconfig(&self) -> PathBuf {
         self.shared.layout.kubeconfig()
     }
 
     /// A copy of the plane's state.
     #[must_use]
     pub fn state(&self) -> PlaneState {
-        self.shared.with_state(|state| state.clone())
+        self.shared.state()
     }
 
     /// A client with the administrator's credentials.
@@ -270,16 +133,7 @@ impl Plane {
 
     /// Waits until a component ends by itself; never returns while all is well.
     pub async fn failed(&self) -> Arc<ComponentFailure> {
-        let mut failures = self.shared.failures();
-        loop {
-            if let Ok(seen) = failures.wait_for(Option::is_some).await
-                && let Some(failure) = seen.clone()
-            {
-                return failure;
-            }
-            // The sender lives in `self`, so that the channel cannot close; this is never reached.
-            std::future::pending::<()>().await;
-        }
+        self.shared.failed().await
     }
 
     /// Runs `work` and ends it early, with the reason, when a component dies meanwhile: a request to a
@@ -301,15 +155,17 @@ impl Plane {
     ///
     /// # Errors
     ///
-    /// When a process cannot be signalled or the folder cannot be removed.
+    /// When a process cannot be ended or the folder cannot be removed. Everything that can be
+    /// stopped is stopped all the same.
     pub async fn stop(mut self) -> Result<StopReport, PlaneError> {
         let begun = Instant::now();
         let failed = self.shared.failures().borrow().clone();
-        self.shared.stopping.store(true, Ordering::SeqCst);
+        self.shared.expect_ends();
         let lifetime = self.state().lifetime;
-        if failed.is_none() {
-            self.shared.change(|state| state.phase = Phase::Stopping)?;
-        }
+        let noted = match &failed {
+            None => self.shared.change(|state| state.phase = Phase::Stopping),
+            Some(_) => Ok(()),
+        };
         let api_grace = match lifetime {
             Lifetime::ThrowAway => APISERVER_GRACE,
             Lifetime::Persistent => APISERVER_GRACE_PERSISTENT,
@@ -328,17 +184,9 @@ impl Plane {
         }
         match failed {
             Some(failure) => self.settle_as_failed(&failure.to_string()),
-            None => {
-                self.settled = true;
-                match lifetime {
-                    Lifetime::ThrowAway => self.shared.registry.remove(&self.shared.layout)?,
-                    Lifetime::Persistent => self.shared.change(|state| {
-                        state.phase = Phase::Stopped;
-                        state.components.clear();
-                    })?,
-                }
-            }
+            None => self.settle()?,
         }
+        noted?;
         Ok(StopReport {
             took: begun.elapsed(),
             components,
@@ -353,11 +201,8 @@ impl Plane {
         let Some(running) = self.running.iter().find(|running| running.tool == tool) else {
             return Ok(None);
         };
-        let stopped = running
-            .child
-            .stop(grace)
-            .await
-            .map_err(|source| PlaneError::Stop { tool, source })?;
+        let stopped = running.child.stop(grace).await;
+        let stopped = stopped.map_err(|source| PlaneError::Stop { tool, source })?;
         self.shared.event(Event::ComponentStopped {
             tool,
             took: stopped.took,
@@ -366,42 +211,45 @@ impl Plane {
         Ok(Some((tool, stopped)))
     }
 
+    /// Nothing runs any more and nothing went wrong.
+    fn settle(&mut self) -> Result<(), PlaneError> {
+        self.settled = true;
+        match self.state().lifetime {
+            Lifetime::ThrowAway => self.shared.remove()?,
+            Lifetime::Persistent => self.shared.change(|state| {
+                state.phase = Phase::Stopped;
+                state.components.clear();
+            })?,
+        }
+        Ok(())
+    }
+
     /// Ends all processes at once and keeps what explains the failure: state and logs.
     fn settle_as_failed(&mut self, reason: &str) {
         self.settled = true;
         self.kill_all();
-        let throw_away = self.state().lifetime == Lifetime::ThrowAway;
         // The failure itself is on its way to the caller; a second one about writing it down would
         // only hide it.
         let _ = self.shared.change(|state| {
-            state.phase = Phase::Failed {
-                reason: reason.to_owned(),
-                at: Utc::now(),
-            };
+            state.phase = Phase::failed(reason);
             state.components.clear();
         });
-        if throw_away {
-            let layout = &self.shared.layout;
-            let _ = fs::remove_dir_all(layout.pki());
-            let _ = fs::remove_dir_all(layout.etcd());
-            let _ = fs::remove_file(layout.kubeconfig());
+        if self.state().lifetime == Lifetime::ThrowAway {
+            registry::prune_failed(&self.shared.layout);
         }
     }
 
     /// Kills every process recorded, also one that was still becoming ready, and waits for the end.
     fn kill_all(&mut self) {
-        self.shared.stopping.store(true, Ordering::SeqCst);
-        let processes: Vec<ProcessIdentity> = self
-            .state()
-            .components
-            .into_values()
-            .map(|component| component.process)
-            .collect();
+        self.shared.expect_ends();
+        let components = self.state().components.into_values();
+        let processes: Vec<ProcessIdentity> =
+            components.map(|component| component.process).collect();
         for running in &self.running {
             let _ = running.child.signal(Signal::KILL);
         }
         for process in &processes {
-            let _ = super::registry::signal(process, Signal::KILL);
+            let _ = registry::signal(process, Signal::KILL);
         }
         let begun = Instant::now();
         while processes.iter().any(ProcessIdentity::is_alive) && begun.elapsed() < DROP_DEADLINE {
@@ -412,22 +260,67 @@ impl Plane {
 
 impl Drop for Plane {
     fn drop(&mut self) {
-        if self.settled {
-            return;
-        }
-        self.kill_all();
-        match self.state().lifetime {
-            Lifetime::ThrowAway => {
-                let _ = self.shared.registry.remove(&self.shared.layout);
-            }
-            Lifetime::Persistent => {
-                let _ = self.shared.change(|state| {
-                    state.phase = Phase::Stopped;
-                    state.components.clear();
-                });
-            }
+        if !self.settled {
+            self.kill_all();
+            // A destructor has nobody to tell; the next command clears what is left.
+            let _ = self.settle();
         }
     }
+}
+
+/// Clears what others left. On a thread that may wait for a lock or for a process to die.
+async fn reap(registry: &Registry, sink: &Arc<dyn Sink>) -> Result<(), PlaneError> {
+    let (registry, sink) = (registry.clone(), Arc::clone(sink));
+    let reaped = tokio::task::spawn_blocking(move || registry.reap(&*sink)).await;
+    Ok(reaped.map_err(PlaneError::internal)??)
+}
+
+/// Takes the plane's name, and the port that it had before.
+async fn claim(
+    registry: Registry,
+    options: &PlaneOptions,
+    sink: Arc<dyn Sink>,
+) -> Result<(Shared, Option<u16>), PlaneError> {
+    if let Ok((layout, before)) = registry.load(&options.name)
+        && layout.has_data()
+        && newer_minor(&before, options)
+    {
+        return Err(PlaneError::Downgrade {
+            name: before.name,
+            had: before.kubernetes,
+            wanted: options.kubernetes.clone(),
+        });
+    }
+    let owner = ProcessIdentity::current().ok_or(PlaneError::NoProc)?;
+    let mut state = PlaneState {
+        schema: SCHEMA,
+        name: options.name.clone(),
+        lifetime: options.lifetime,
+        kubernetes: options.kubernetes.clone(),
+        tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+        created: Utc::now(),
+        started: Utc::now(),
+        owner,
+        phase: Phase::Starting,
+        port: None,
+        component_args: options.component_args.clone(),
+        components: BTreeMap::new(),
+    };
+    let (taking, claimed) = (registry.clone(), state.clone());
+    let claim = tokio::task::spawn_blocking(move || taking.claim(&claimed)).await;
+    let claim = claim.map_err(PlaneError::internal)??;
+    if let Some(before) = &claim.before {
+        state.created = before.created;
+        state.port = before.port;
+    }
+    let kept_port = state.port;
+    Ok((Shared::new(registry, claim, state, sink), kept_port))
+}
+
+/// An API server does not read what a newer minor version may have stored.
+fn newer_minor(before: &PlaneState, options: &PlaneOptions) -> bool {
+    let minor = |version: &semver::Version| (version.major, version.minor);
+    minor(&before.kubernetes) > minor(&options.kubernetes)
 }
 
 /// A control plane opens a connection per watch and a file per segment; the default soft limit of

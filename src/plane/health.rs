@@ -99,6 +99,37 @@ fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     cause.to_string()
 }
 
+/// Whether this very process listens on the port of 127.0.0.1: one of its descriptors is the socket
+/// that the kernel lists for it. When the kernel does not tell, the answer is yes.
+pub(crate) fn listens(pid: u32, port: u16) -> bool {
+    let Ok(table) = std::fs::read_to_string("/proc/net/tcp") else {
+        return true;
+    };
+    let Some(inode) = listening_inode(&table, port) else {
+        // A server may listen on an IPv6 socket that also takes IPv4; ours are told an IPv4 address.
+        return false;
+    };
+    let Ok(descriptors) = std::fs::read_dir(format!("/proc/{pid}/fd")) else {
+        return true;
+    };
+    let socket = std::path::PathBuf::from(format!("socket:[{inode}]"));
+    descriptors
+        .flatten()
+        .any(|entry| std::fs::read_link(entry.path()).is_ok_and(|link| link == socket))
+}
+
+/// The inode of the socket that listens on the port of 127.0.0.1, out of `/proc/net/tcp`.
+fn listening_inode(table: &str, port: u16) -> Option<u64> {
+    const LISTEN: &str = "0A";
+    // The address is the number in memory order, so that its bytes stand reversed.
+    let local = format!("0100007F:{port:04X}");
+    table.lines().skip(1).find_map(|line| {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        let ours = fields.get(1) == Some(&local.as_str()) && fields.get(3) == Some(&LISTEN);
+        fields.get(9).filter(|_| ours)?.parse().ok()
+    })
+}
+
 /// The `default` namespace exists: the API server's own start-up hooks have run.
 pub(crate) async fn default_namespace(client: &kube::Client) -> Result<(), String> {
     match Api::<Namespace>::all(client.clone())
@@ -134,6 +165,21 @@ mod tests {
             failing_checks(text),
             "[-]poststarthook/rbac/bootstrap-roles failed: reason withheld"
         );
+    }
+
+    #[test]
+    fn a_listener_is_told_from_another_process() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a listener");
+        let port = listener.local_addr().expect("its address").port();
+        assert!(listens(std::process::id(), port));
+        assert!(!listens(std::process::id(), 1));
+        let line =
+            "  0: 0100007F:5E0A 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 4711 1";
+        assert_eq!(
+            listening_inode(&format!("header\n{line}"), 0x5e0a),
+            Some(4711)
+        );
+        assert_eq!(listening_inode(&format!("header\n{line}"), 0x5e0b), None);
     }
 
     #[tokio::test]

@@ -35,6 +35,12 @@ impl Layout {
         self.root.join("etcd")
     }
 
+    /// Whether etcd has ever stored anything.
+    #[must_use]
+    pub fn has_data(&self) -> bool {
+        self.etcd().join("member").exists()
+    }
+
     /// Logs of all components.
     #[must_use]
     pub fn logs(&self) -> PathBuf {
@@ -57,6 +63,12 @@ impl Layout {
     #[must_use]
     pub fn state(&self) -> PathBuf {
         self.root.join("state.json")
+    }
+
+    /// Locked by the supervisor for as long as the plane lives.
+    #[must_use]
+    pub fn owner_lock(&self) -> PathBuf {
+        self.root.join("owner.lock")
     }
 
     /// The log of one component's attempt, counted from 1; later attempts do not overwrite what the

@@ -25,7 +25,9 @@ pub mod pki;
 pub mod ports;
 pub mod process;
 pub mod registry;
+mod shared;
 mod start;
+mod starter;
 pub mod state;
 pub mod tool;
 

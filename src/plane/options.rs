@@ -1,7 +1,6 @@
 //! What a caller decides about a plane.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::hash::{BuildHasher as _, RandomState};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -30,7 +29,7 @@ pub struct PlaneOptions {
     pub launcher: Launcher,
     /// The plane's name, which is also its folder's.
     pub name: String,
-    /// Whether it outlives its data or its command.
+    /// Whether it, and its data, outlive the command that starts it.
     pub lifetime: Lifetime,
     /// The Kubernetes version.
     pub kubernetes: Version,
@@ -41,7 +40,7 @@ pub struct PlaneOptions {
     /// The API server's port; a free one when `None`.
     pub port: Option<u16>,
     /// Arguments appended to a component's own, so that they win.
-    pub component_args: BTreeMap<Tool, Vec<OsString>>,
+    pub component_args: BTreeMap<Tool, Vec<String>>,
     /// For the start in all, binaries excluded.
     pub timeout: Duration,
     /// Lifetimes of certificates.
@@ -80,7 +79,7 @@ impl PlaneOptions {
         }
     }
 
-    pub(crate) fn extra_args(&self, tool: Tool) -> &[OsString] {
+    pub(crate) fn extra_args(&self, tool: Tool) -> &[String] {
         self.component_args.get(&tool).map_or(&[], Vec::as_slice)
     }
 }

@@ -34,6 +34,9 @@ pub const PROXY_VARIABLES: [&str; 8] = [
     "no_proxy",
 ];
 
+/// A killed process is gone within milliseconds, unless the kernel holds it in a system call.
+pub(crate) const DEATH_DEADLINE: Duration = Duration::from_secs(5);
+
 /// What to start, and how.
 #[derive(Clone, Debug)]
 pub struct Spec {
@@ -44,7 +47,7 @@ pub struct Spec {
     /// Variables to set.
     pub env: Vec<(OsString, OsString)>,
     /// Variables to remove.
-    pub env_remove: Vec<&'static str>,
+    pub env_remove: Vec<OsString>,
     /// The working folder; the owner's when `None`.
     pub cwd: Option<PathBuf>,
     /// Where standard output and error go, appended (created with mode 0600).
@@ -101,15 +104,17 @@ impl Child {
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
 
         let started = Instant::now();
-        let mut child = spawn_on_lasting_thread(command).await?;
-        let pid = child
-            .id()
+        let unclaimed = spawn_on_lasting_thread(command, spec.mode).await?;
+        let pid = unclaimed
+            .pid()
             .ok_or_else(|| io::Error::other("the child ended before it was seen"))?;
         let identity = ProcessIdentity::of_unreaped_child(pid)
             .ok_or_else(|| io::Error::other(format!("/proc does not know the new child {pid}")))?;
-        let raw = i32::try_from(pid).ok().and_then(Pid::from_raw);
-        let raw = raw.ok_or_else(|| io::Error::other(format!("{pid} is not a process number")))?;
+        let raw = raw_pid(pid)
+            .ok_or_else(|| io::Error::other(format!("{pid} is not a process number")))?;
         let pidfd = rustix::process::pidfd_open(raw, PidfdFlags::empty())?;
+        // Only now: whatever failed above must not leave the process behind.
+        let mut child = unclaimed.claim()?;
         let (tell, exit) = watch::channel(None);
         tokio::spawn(async move {
             // `wait` fails only if somebody else reaped our child; then its status is unknown, which
@@ -189,7 +194,15 @@ impl Child {
             Ok(status) => (status?, false),
             Err(_) => {
                 self.signal(Signal::KILL)?;
-                (self.exited().await?, true)
+                let dead = tokio::time::timeout(DEATH_DEADLINE, self.exited()).await;
+                let survived = |_| {
+                    let pid = self.identity.pid;
+                    let limit = DEATH_DEADLINE.as_secs();
+                    io::Error::other(format!(
+                        "process {pid} was still there {limit} s after SIGKILL"
+                    ))
+                };
+                (dead.map_err(survived)??, true)
             }
         };
         Ok(Stopped {
@@ -203,11 +216,7 @@ impl Child {
 impl Drop for Child {
     fn drop(&mut self) {
         if self.try_exit().is_none() {
-            // A launcher that was killed could not end the group beside it.
-            let _ = self.signal(match self.mode {
-                Mode::Exec => Signal::KILL,
-                Mode::Group => Signal::TERM,
-            });
+            let _ = self.signal(ending_signal(self.mode));
         }
     }
 }
@@ -229,24 +238,39 @@ fn open_log(spec: &Spec) -> io::Result<File> {
 struct Request {
     command: Command,
     runtime: Handle,
+    mode: Mode,
     reply: oneshot::Sender<io::Result<Unclaimed>>,
 }
 
 /// A child on its way to the one who asked for it, and who may have gone away meanwhile.
-struct Unclaimed(Option<tokio::process::Child>);
+struct Unclaimed {
+    child: Option<tokio::process::Child>,
+    mode: Mode,
+}
+
+impl Unclaimed {
+    fn pid(&self) -> Option<u32> {
+        self.child.as_ref().and_then(tokio::process::Child::id)
+    }
+
+    fn claim(mut self) -> io::Result<tokio::process::Child> {
+        self.child
+            .take()
+            .ok_or_else(|| io::Error::other("the child was claimed twice"))
+    }
+}
 
 impl Drop for Unclaimed {
     fn drop(&mut self) {
         // Nobody has waited for it yet, so that its number is still its own.
-        let pid = self.0.as_ref().and_then(tokio::process::Child::id);
-        if let Some(pid) = pid.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?)) {
-            let _ = rustix::process::kill_process(pid, Signal::TERM);
+        if let Some(pid) = self.pid().and_then(raw_pid) {
+            let _ = rustix::process::kill_process(pid, ending_signal(self.mode));
         }
     }
 }
 
 /// Starts the command on the one thread that lives as long as the process.
-async fn spawn_on_lasting_thread(command: Command) -> io::Result<tokio::process::Child> {
+async fn spawn_on_lasting_thread(command: Command, mode: Mode) -> io::Result<Unclaimed> {
     static THREAD: OnceLock<mpsc::Sender<Request>> = OnceLock::new();
     let gone = || io::Error::other("the thread that starts children is gone");
     let sender = THREAD.get_or_init(|| {
@@ -258,12 +282,17 @@ async fn spawn_on_lasting_thread(command: Command) -> io::Result<tokio::process:
                 for Request {
                     command,
                     runtime,
+                    mode,
                     reply,
                 } in requests
                 {
                     let _inside = runtime.enter();
                     let child = tokio::process::Command::from(command).spawn();
-                    let _ = reply.send(child.map(|child| Unclaimed(Some(child))));
+                    let child = child.map(|child| Unclaimed {
+                        child: Some(child),
+                        mode,
+                    });
+                    let _ = reply.send(child);
                 }
             });
         sender
@@ -273,9 +302,21 @@ async fn spawn_on_lasting_thread(command: Command) -> io::Result<tokio::process:
         .send(Request {
             command,
             runtime: Handle::current(),
+            mode,
             reply,
         })
         .map_err(|_| gone())?;
-    let mut unclaimed = answer.await.map_err(|_| gone())??;
-    unclaimed.0.take().ok_or_else(gone)
+    answer.await.map_err(|_| gone())?
+}
+
+fn raw_pid(pid: u32) -> Option<Pid> {
+    i32::try_from(pid).ok().and_then(Pid::from_raw)
+}
+
+/// What ends a child for certain: a launcher that was killed could not end the group beside it.
+fn ending_signal(mode: Mode) -> Signal {
+    match mode {
+        Mode::Exec => Signal::KILL,
+        Mode::Group => Signal::TERM,
+    }
 }

@@ -3,40 +3,24 @@
 //! etcd → API server → `default` namespace → controller manager and scheduler together →
 //! `default` service account, which proves that the controller manager works.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use chrono::Utc;
-
-use super::autopsy::{ComponentFailure, FailureKind};
 use super::binaries::Binaries;
 use super::component;
 use super::error::PlaneError;
-use super::event::Event;
-use super::guard::Shared;
 use super::health;
 use super::kubeconfig::{Kubeconfig, Names};
-use super::launch::Mode;
 use super::options::PlaneOptions;
 use super::pki::{Pair, Pki, PkiError};
-use super::ports::is_free;
-use super::process::{Child, PROXY_VARIABLES, Spec};
-use super::state::{ComponentState, Lifetime};
+use super::shared::Shared;
+use super::starter::{Ports, Running, Starter};
+use super::state::Lifetime;
 use super::tool::Tool;
 
-/// A port is lost between choice and use about once in ten starts at worst; three in a row are not
-/// chance.
-const PORT_ATTEMPTS: u32 = 3;
-
-/// A component that runs and was ready once.
-#[derive(Debug)]
-pub(crate) struct Running {
-    pub(crate) tool: Tool,
-    pub(crate) child: Child,
-    pub(crate) log: PathBuf,
-}
+/// A moment that never comes, for a timeout too long to be added to the clock.
+const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Starts everything. Components are pushed to `running` as soon as they are ready, so that the
 /// caller can stop them whatever happens next.
@@ -51,7 +35,7 @@ pub(crate) async fn bring_up(
         shared,
         options,
         binaries,
-        deadline: Instant::now() + options.timeout,
+        deadline: deadline(options.timeout),
     };
     let layout = &shared.layout;
 
@@ -85,7 +69,8 @@ pub(crate) async fn bring_up(
             },
         )
         .await?;
-    let etcd_port = starter.keep(etcd, running);
+    let etcd_port = etcd.port;
+    running.push(etcd);
 
     shared.phase_event("starting kube-apiserver");
     let api_ports = match (options.port, kept_port) {
@@ -110,13 +95,14 @@ pub(crate) async fn bring_up(
             },
         )
         .await?;
-    let api_port = starter.keep(apiserver, running);
+    let (api_port, api_log) = (apiserver.port, apiserver.log.clone());
+    running.push(apiserver);
     shared.set_port(api_port)?;
 
     write_kubeconfigs(shared, &pki.pki, api_port)?;
     let client = shared.client().await?;
     starter
-        .wait("the namespace `default`", Tool::KubeApiserver, async || {
+        .wait("the namespace `default`", &api_log, async || {
             health::default_namespace(&client).await
         })
         .await?;
@@ -149,197 +135,15 @@ pub(crate) async fn bring_up(
         },
     );
     let (kcm, scheduler) = tokio::try_join!(kcm, scheduler)?;
-    starter.keep(kcm, running);
-    starter.keep(scheduler, running);
+    let kcm_log = kcm.log.clone();
+    running.extend([kcm, scheduler]);
     starter
         .wait(
             "the service account `default` in the namespace `default`",
-            Tool::KubeControllerManager,
+            &kcm_log,
             async || health::default_service_account(&client).await,
         )
         .await
-}
-
-/// How a component gets its ports.
-#[derive(Clone, Copy, Debug)]
-enum Ports {
-    /// So many free ones; tried again when one turns out to be taken.
-    Free(usize),
-    /// The one that it had last time, if still free.
-    Preferred(u16),
-    /// The user's choice, and no other.
-    Chosen(u16),
-}
-
-struct Started {
-    running: Running,
-    port: u16,
-}
-
-struct Starter<'a> {
-    shared: &'a Arc<Shared>,
-    options: &'a PlaneOptions,
-    binaries: &'a Binaries,
-    deadline: Instant,
-}
-
-impl Starter<'_> {
-    /// Starts one component and waits until it is ready; on a port taken by chance, again.
-    async fn start(
-        &self,
-        tool: Tool,
-        ports: Ports,
-        args: impl Fn(&[u16]) -> Vec<OsString>,
-        ready: impl AsyncFn(u16) -> Result<(), String>,
-    ) -> Result<Started, PlaneError> {
-        let mut attempt = 1;
-        loop {
-            let (numbers, chosen) = match ports {
-                Ports::Chosen(port) => (vec![port], true),
-                Ports::Preferred(port) if attempt == 1 && is_free(port) => (vec![port], false),
-                Ports::Preferred(_) => (self.free(1)?, false),
-                Ports::Free(count) => (self.free(count)?, false),
-            };
-            let port = numbers[0];
-            let (child, log) = self.spawn(tool, attempt, port, args(&numbers)).await?;
-            let mut others = self.shared.failures();
-            let what = tool.to_string();
-            let end = tokio::select! {
-                // A component that has ended explains why its readiness was refused.
-                biased;
-                status = child.exited() => End::Exited(status.ok()),
-                failed = others.wait_for(Option::is_some) => match failed.ok().and_then(|f| f.clone()) {
-                    Some(failure) => return Err(PlaneError::Component(failure)),
-                    None => End::Exited(None),
-                },
-                ready = health::until(&what, self.deadline, async || ready(port).await) => match ready {
-                    Ok(()) => End::Ready,
-                    Err(late) => return Err(PlaneError::late(late, log)),
-                },
-            };
-            match end {
-                End::Ready => {
-                    self.shared.event(Event::ComponentReady {
-                        tool,
-                        took: child.age(),
-                    });
-                    return Ok(Started {
-                        running: Running { tool, child, log },
-                        port,
-                    });
-                }
-                End::Exited(status) => {
-                    let failure = ComponentFailure::examine(tool, status, &log, child.age());
-                    if failure.kind != FailureKind::PortTaken {
-                        return Err(PlaneError::Component(Arc::new(failure)));
-                    }
-                    if chosen {
-                        return Err(PlaneError::ChosenPortTaken { tool, port });
-                    }
-                    if attempt == PORT_ATTEMPTS {
-                        return Err(PlaneError::PortsTaken {
-                            tool,
-                            attempts: attempt,
-                            last: port,
-                        });
-                    }
-                    attempt += 1;
-                    self.shared.event(Event::PortRetry {
-                        tool,
-                        taken: port,
-                        attempt,
-                    });
-                }
-            }
-        }
-    }
-
-    fn free(&self, count: usize) -> Result<Vec<u16>, PlaneError> {
-        Ok((0..count)
-            .map(|_| self.options.ports.next())
-            .collect::<Result<_, _>>()?)
-    }
-
-    async fn spawn(
-        &self,
-        tool: Tool,
-        attempt: u32,
-        port: u16,
-        args: Vec<OsString>,
-    ) -> Result<(Child, PathBuf), PlaneError> {
-        let missing = || std::io::Error::other("it is not among the programs that were obtained");
-        let binary = self.binaries.get(tool).ok_or_else(|| PlaneError::Spawn {
-            tool,
-            source: missing(),
-        })?;
-        let log = self.shared.layout.log(tool, attempt);
-        let spec = Spec {
-            program: binary.path.clone(),
-            args,
-            env: Vec::new(),
-            env_remove: PROXY_VARIABLES.to_vec(),
-            cwd: Some(self.shared.layout.root().to_owned()),
-            log: log.clone(),
-            mode: Mode::Exec,
-        };
-        // A persistent plane's log from an earlier life would be taken for this one's.
-        if let Err(error) = std::fs::remove_file(&log)
-            && error.kind() != std::io::ErrorKind::NotFound
-        {
-            return Err(PlaneError::Spawn {
-                tool,
-                source: error,
-            });
-        }
-        let child = Child::spawn(&self.options.launcher, &spec)
-            .await
-            .map_err(|source| PlaneError::Spawn { tool, source })?;
-        self.shared.set_component(
-            tool,
-            ComponentState {
-                process: child.identity().clone(),
-                port,
-                binary: binary.path.clone(),
-                version: binary.version.clone(),
-                sha256: binary.sha256.to_string(),
-                log: log.clone(),
-                started: Utc::now(),
-            },
-        )?;
-        Ok((child, log))
-    }
-
-    /// From here on the component is watched for the plane's whole life.
-    fn keep(&self, started: Started, running: &mut Vec<Running>) -> u16 {
-        self.shared.watch(&started.running);
-        running.push(started.running);
-        started.port
-    }
-
-    /// Waits for something that more than one component brings about.
-    async fn wait(
-        &self,
-        what: &str,
-        by: Tool,
-        look: impl AsyncFnMut() -> Result<(), String>,
-    ) -> Result<(), PlaneError> {
-        let mut failures = self.shared.failures();
-        tokio::select! {
-            biased;
-            failed = failures.wait_for(Option::is_some) => match failed.ok().and_then(|f| f.clone()) {
-                Some(failure) => Err(PlaneError::Component(failure)),
-                None => Err(PlaneError::Interrupted),
-            },
-            ready = health::until(what, self.deadline, look) => {
-                ready.map_err(|late| PlaneError::late(late, self.shared.layout.log(by, 1)))
-            }
-        }
-    }
-}
-
-enum End {
-    Ready,
-    Exited(Option<std::process::ExitStatus>),
 }
 
 /// The plane's certificates and those that two components serve their health with.
@@ -356,8 +160,10 @@ async fn make_pki(
     options: &PlaneOptions,
 ) -> Result<Certificates, PlaneError> {
     let (dir, options) = (shared.layout.pki(), options.pki.clone());
+    // Without data there is nothing that the old ones vouch for; they may be half of a set.
+    let keep = shared.layout.has_data();
     let made = tokio::task::spawn_blocking(move || {
-        let pki = if dir.exists() {
+        let pki = if keep {
             Pki::renew(&dir, &options)?
         } else {
             Pki::create(&dir, &options)?
@@ -368,8 +174,7 @@ async fn make_pki(
             pki,
         })
     });
-    // The task fails to end only if it panicked or the runtime is shutting down.
-    Ok(made.await.map_err(|_| PlaneError::Interrupted)??)
+    Ok(made.await.map_err(PlaneError::internal)??)
 }
 
 fn write_kubeconfigs(shared: &Arc<Shared>, pki: &Pki, port: u16) -> Result<(), PlaneError> {
@@ -396,4 +201,9 @@ fn write_kubeconfigs(shared: &Arc<Shared>, pki: &Pki, port: u16) -> Result<(), P
         pki.scheduler(),
     )?;
     Ok(write(layout.kubeconfig(), "admin", pki.admin())?)
+}
+
+fn deadline(timeout: Duration) -> Instant {
+    let now = Instant::now();
+    now.checked_add(timeout).unwrap_or(now + NEVER)
 }

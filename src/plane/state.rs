@@ -45,6 +45,15 @@ pub enum Phase {
 }
 
 impl Phase {
+    /// It failed just now.
+    #[must_use]
+    pub fn failed(reason: &str) -> Self {
+        Self::Failed {
+            reason: reason.to_owned(),
+            at: Utc::now(),
+        }
+    }
+
     /// One word for tables.
     #[must_use]
     pub fn word(&self) -> &'static str {
@@ -92,6 +101,8 @@ pub struct PlaneState {
     pub tool_version: String,
     /// When the folder was made.
     pub created: DateTime<Utc>,
+    /// When the present, or the last, start began.
+    pub started: DateTime<Utc>,
     /// The process that supervises the plane, or did so last.
     pub owner: ProcessIdentity,
     /// What the plane does.
@@ -99,6 +110,8 @@ pub struct PlaneState {
     /// The API server's port, kept for the next start of a persistent plane, so that copies of its
     /// kubeconfig stay valid.
     pub port: Option<u16>,
+    /// Arguments that the user added to those of a component.
+    pub component_args: BTreeMap<Tool, Vec<String>>,
     /// Its processes, by component.
     pub components: BTreeMap<Tool, ComponentState>,
 }
@@ -139,7 +152,7 @@ impl PlaneState {
                     self.owner.pid,
                     running.word()
                 ),
-                at: self.created,
+                at: self.started,
             },
         }
     }

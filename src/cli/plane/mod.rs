@@ -14,6 +14,8 @@ use clap::Subcommand;
 
 use super::Context;
 use super::exit::{Exit, Failure};
+use crate::plane::registry::Registry;
+use crate::plane::state::Phase;
 
 /// What to do with planes.
 #[derive(Debug, Subcommand)]
@@ -31,19 +33,19 @@ pub(crate) enum Verb {
 }
 
 pub(crate) async fn run(verb: Verb, context: Context) -> Result<Exit, Failure> {
+    // What an interrupted command left is cleared by whatever command comes next.
+    Registry::new(context.dirs.planes()).reap(&*context.progress())?;
     match verb {
         Verb::Install(args) => install::run(args, &context).await,
         Verb::Up(args) => up::run(args, context).await,
         Verb::Status(args) => status::run(args, &context).await,
-        Verb::Env(args) => env::run(&args, &context),
+        Verb::Env(args) => env::run(args, &context).await,
         Verb::Down(args) => down::run(args, &context).await,
     }
 }
 
 /// The plane that a verb without a name means: the only one that runs.
 fn named_or_only(name: Option<String>, context: &Context) -> Result<String, Failure> {
-    use crate::plane::registry::Registry;
-    use crate::plane::state::Phase;
     if let Some(name) = name {
         return Ok(name);
     }

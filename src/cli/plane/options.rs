@@ -1,6 +1,5 @@
 //! Flags that say which programs a plane is made of and where they may come from.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -60,7 +59,7 @@ fn parse_version(text: &str) -> Result<Version, String> {
 }
 
 /// `COMPONENT=ARGUMENT`.
-pub(crate) fn parse_component_arg(text: &str) -> Result<(Tool, OsString), String> {
+pub(crate) fn parse_component_arg(text: &str) -> Result<(Tool, String), String> {
     let names = || Tool::PLANE.map(|tool| tool.to_string()).join(", ");
     let (component, argument) = text.split_once('=').ok_or_else(|| {
         "write COMPONENT=ARGUMENT, for example etcd=--quota-backend-bytes=8000000".to_owned()
@@ -74,15 +73,22 @@ pub(crate) fn parse_component_arg(text: &str) -> Result<(Tool, OsString), String
                 names()
             )
         })?;
-    Ok((tool, argument.into()))
+    Ok((tool, argument.to_owned()))
 }
+
+/// No wait is meant to be longer.
+const LONGEST: std::time::Duration = std::time::Duration::from_secs(24 * 3600);
 
 /// A duration such as `90s`, `2m` or `1m 30s`.
 pub(crate) fn parse_duration(text: &str) -> Result<std::time::Duration, String> {
     let parsed: k8s_openapi::jiff::SignedDuration = text
         .parse()
         .map_err(|error| format!("{error}; write for example 90s or 2m"))?;
-    std::time::Duration::try_from(parsed).map_err(|_| "a duration cannot be negative".to_owned())
+    match std::time::Duration::try_from(parsed) {
+        Err(_) => Err("a duration cannot be negative".to_owned()),
+        Ok(long) if long > LONGEST => Err("no more than 24 hours".to_owned()),
+        Ok(duration) => Ok(duration),
+    }
 }
 
 #[cfg(test)]
@@ -99,7 +105,7 @@ mod tests {
     fn an_argument_may_hold_an_equals_sign() {
         assert_eq!(
             parse_component_arg("etcd=--a=b"),
-            Ok((Tool::Etcd, "--a=b".into()))
+            Ok((Tool::Etcd, "--a=b".to_owned()))
         );
         assert!(parse_component_arg("helm3=--a").is_err());
     }
@@ -112,5 +118,6 @@ mod tests {
         );
         assert!(parse_duration("90").is_err());
         assert!(parse_duration("-1s").is_err());
+        assert!(parse_duration("9223372036854775807s").is_err());
     }
 }

@@ -31,8 +31,6 @@ struct Report<'a> {
 
 pub(crate) async fn run(args: StatusArgs, context: &Context) -> Result<Exit, Failure> {
     let registry = Registry::new(context.dirs.planes());
-    // Leftovers of an interrupted command are cleared by whatever command comes next.
-    registry.reap(&*context.progress())?;
     match args.name {
         Some(name) => one(&registry, &name, context),
         None => all(&registry, context),
@@ -70,10 +68,12 @@ fn all(registry: &Registry, context: &Context) -> Result<Exit, Failure> {
                 state.kubernetes.to_string(),
                 state.server().unwrap_or_else(|| "-".to_owned()),
                 age(Utc::now() - state.created),
+                String::new(),
             ],
             Err(error) => vec![
                 name.clone(),
                 "unknown".to_owned(),
+                "-".to_owned(),
                 "-".to_owned(),
                 "-".to_owned(),
                 error.to_string(),
@@ -81,7 +81,7 @@ fn all(registry: &Registry, context: &Context) -> Result<Exit, Failure> {
         })
         .collect();
     output::data(&output::table(
-        &["PLANE", "PHASE", "KUBERNETES", "SERVER", "AGE"],
+        &["PLANE", "PHASE", "KUBERNETES", "SERVER", "AGE", ""],
         rows,
     ))?;
     Ok(Exit::Pass)

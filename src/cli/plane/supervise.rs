@@ -6,22 +6,31 @@
 
 use std::ffi::OsString;
 use std::fs::OpenOptions;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::Write as _;
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::os::unix::process::CommandExt as _;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags};
+use rustix::process::{Pid, Signal};
 use serde::{Deserialize, Serialize};
-use tokio::sync::{Notify, mpsc};
+use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
+use tokio::sync::oneshot;
 
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::output;
 use crate::cli::signals::Signals;
 use crate::plane::event::{Event, Sink};
 use crate::plane::options::PlaneOptions;
 use crate::plane::state::PlaneState;
 use crate::plane::{Plane, PlaneError};
+
+/// An interrupted supervisor kills what it has started, which takes two seconds at most.
+const INTERRUPT_DEADLINE: Duration = Duration::from_secs(10);
 
 /// One line from the supervisor.
 #[derive(Debug, Serialize, Deserialize)]
@@ -36,62 +45,87 @@ enum Word {
     },
 }
 
-/// Starts the supervisor of the plane `name` and waits until the plane is ready.
-pub(crate) async fn start(name: &str, sink: Arc<dyn Sink>) -> Result<PlaneState, Failure> {
-    let trouble = |problem: String| {
-        Failure::from(PlaneError::Supervisor {
-            name: name.to_owned(),
-            problem,
-        })
+/// Starts the supervisor of the plane `name` and waits until the plane is ready. A signal ends the
+/// supervisor too.
+pub(crate) async fn start(
+    name: &str,
+    sink: &dyn Sink,
+    signals: &mut Signals,
+) -> Result<PlaneState, Failure> {
+    let (mut supervisor, words) =
+        spawn().map_err(|error| trouble(name, format!("cannot be started: {error}")))?;
+    let interrupted = tokio::select! {
+        outcome = relay(name, &mut supervisor, words, sink) => return outcome,
+        () = signals.received() => PlaneError::Interrupted,
     };
-    let (mut supervisor, stdout) =
-        spawn().map_err(|error| trouble(format!("cannot be started: {error}")))?;
-    let (sender, mut words) = mpsc::unbounded_channel();
-    // Lines are read on a thread of their own: a pipe has no asynchronous reads without a copy of its
-    // descriptor, and this thread ends with the supervisor's words.
-    std::thread::spawn(move || {
-        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-            if sender.send(serde_json::from_str::<Word>(&line)).is_err() {
-                break;
-            }
+    if let Some(pid) = supervisor
+        .id()
+        .and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?))
+    {
+        // It is our child and not waited for yet, so that the number is still its own. An error
+        // means that it has just ended.
+        let _ = rustix::process::kill_process(pid, Signal::TERM);
+    }
+    match tokio::time::timeout(INTERRUPT_DEADLINE, supervisor.wait()).await {
+        Ok(_) => Err(interrupted.into()),
+        Err(_) => {
+            let limit = INTERRUPT_DEADLINE.as_secs();
+            Err(trouble(
+                name,
+                format!("did not end within {limit} s of being interrupted"),
+            ))
         }
-    });
+    }
+}
+
+fn trouble(name: &str, problem: String) -> Failure {
+    let name = name.to_owned();
+    PlaneError::Supervisor { name, problem }.into()
+}
+
+async fn relay(
+    name: &str,
+    supervisor: &mut Child,
+    mut words: Lines<BufReader<ChildStdout>>,
+    sink: &dyn Sink,
+) -> Result<PlaneState, Failure> {
     loop {
-        match words.recv().await {
-            Some(Ok(Word::Event(event))) => sink.event(event),
-            Some(Ok(Word::Ready(state))) => return Ok(*state),
-            Some(Ok(Word::Failed {
+        let line = words.next_line().await;
+        let line = line.map_err(|error| trouble(name, format!("cannot be heard: {error}")))?;
+        let Some(line) = line else {
+            let status = supervisor.wait().await;
+            let how = status.map_or_else(|error| error.to_string(), |status| status.to_string());
+            return Err(trouble(
+                name,
+                format!("ended before the plane was ready ({how})"),
+            ));
+        };
+        match serde_json::from_str(&line) {
+            Ok(Word::Event(event)) => sink.event(event),
+            Ok(Word::Ready(state)) => return Ok(*state),
+            Ok(Word::Failed {
                 exit,
                 message,
                 hint,
-            })) => {
-                let exit = if exit == Exit::Input as u8 {
-                    Exit::Input
-                } else {
-                    Exit::CouldNotRun
-                };
+            }) => {
+                let same = |known: &Exit| *known as u8 == exit;
+                let exit = [Exit::Input, Exit::Interrupted].into_iter().find(same);
+                let exit = exit.unwrap_or(Exit::CouldNotRun);
                 return Err(Failure {
                     exit,
                     message,
                     hint,
                 });
             }
-            Some(Err(error)) => {
-                return Err(trouble(format!(
-                    "said something that cannot be understood: {error}"
-                )));
-            }
-            None => {
-                let how = supervisor
-                    .wait()
-                    .map_or_else(|error| error.to_string(), |status| status.to_string());
-                return Err(trouble(format!("ended before the plane was ready ({how})")));
+            Err(error) => {
+                let problem = format!("said something that cannot be understood: {error}");
+                return Err(trouble(name, problem));
             }
         }
     }
 }
 
-fn spawn() -> std::io::Result<(Child, ChildStdout)> {
+fn spawn() -> std::io::Result<(Child, Lines<BufReader<ChildStdout>>)> {
     let mut args: Vec<OsString> = std::env::args_os().skip(1).collect();
     args.push("--supervise".into());
     let mut child = Command::new("/proc/self/exe")
@@ -101,43 +135,35 @@ fn spawn() -> std::io::Result<(Child, ChildStdout)> {
         .stdout(Stdio::piped())
         // Only until the plane is ready; then the supervisor writes to its own log.
         .stderr(Stdio::inherit())
-        // Ctrl-C at the terminal is for `plane up`, which then closes the pipe.
-        .process_group(0)
         .spawn()?;
-    let stdout = child
-        .stdout
-        .take()
-        .ok_or_else(|| std::io::Error::other("it has no standard output"))?;
-    Ok((child, stdout))
+    let stdout = child.stdout.take();
+    let stdout = stdout.ok_or_else(|| std::io::Error::other("it has no standard output"))?;
+    Ok((child, BufReader::new(stdout).lines()))
 }
 
 /// Runs the supervisor: starts the plane, reports, and holds it until asked to stop.
 pub(crate) async fn run(options: PlaneOptions) -> Result<Exit, Failure> {
+    // Out of the terminal's reach: Ctrl-C is for `plane up`. Fails only for the leader of a process
+    // group, which a child of `plane up` is not.
+    let _ = rustix::process::setsid();
     let mut signals = Signals::install()?;
     let relay = Arc::new(Relay::default());
     let started = tokio::select! {
         started = Plane::start(&options, Arc::clone(&relay) as _) => started.map_err(Failure::from),
         () = signals.received() => Err(PlaneError::Interrupted.into()),
-        () = relay.deserted() => Err(PlaneError::Interrupted.into()),
+        () = deserted() => Err(PlaneError::Interrupted.into()),
     };
     let plane = match started {
         Ok(plane) => plane,
         Err(failure) => {
-            let exit = failure.exit;
-            let Failure { message, hint, .. } = failure;
-            relay.say(&Word::Failed {
-                exit: exit as u8,
-                message,
-                hint,
-            });
-            return Ok(exit);
+            relay.say(&Word::from(&failure));
+            return Ok(failure.exit);
         }
     };
     if let Err(error) = detach(&plane) {
-        let message = format!("cannot detach the supervisor: {error}");
         relay.say(&Word::Failed {
             exit: Exit::CouldNotRun as u8,
-            message,
+            message: format!("cannot detach the supervisor: {error}"),
             hint: None,
         });
         plane.stop().await?;
@@ -153,19 +179,41 @@ pub(crate) async fn run(options: PlaneOptions) -> Result<Exit, Failure> {
         failure = plane.failed() => Some(failure),
     };
     signals.end_on_next();
-    plane.stop().await?;
-    match failure {
-        Some(failure) => Err(PlaneError::Component(failure).into()),
-        None => Ok(Exit::Pass),
+    finish(plane, failure).await
+}
+
+/// Stops a plane that was asked to end or that has lost a component; the loss is what counts, also
+/// when stopping the rest fails.
+pub(crate) async fn finish(
+    plane: Plane,
+    failure: Option<Arc<crate::plane::autopsy::ComponentFailure>>,
+) -> Result<Exit, Failure> {
+    let stopped = plane.stop().await;
+    match (failure, stopped) {
+        (None, Ok(_)) => Ok(Exit::Pass),
+        (None, Err(error)) => Err(error.into()),
+        (Some(failure), stopped) => {
+            if let Err(error) = stopped {
+                output::note(&format!("warning: {}", Failure::from(error).message));
+            }
+            Err(PlaneError::Component(failure).into())
+        }
     }
 }
 
-/// Leaves the terminal: a session of its own, the plane's folder as working folder, and a log for
-/// what only a panic would say.
+impl From<&Failure> for Word {
+    fn from(failure: &Failure) -> Self {
+        Self::Failed {
+            exit: failure.exit as u8,
+            message: failure.message.clone(),
+            hint: failure.hint.clone(),
+        }
+    }
+}
+
+/// From now on nothing is inherited from `plane up`: the plane's folder is the working folder, and a
+/// log takes what only a panic would say.
 fn detach(plane: &Plane) -> std::io::Result<()> {
-    // Fails only for a group leader, which `process_group(0)` made of this process; leaving the
-    // terminal's session is then not possible, but neither is being reached by its signals.
-    let _ = rustix::process::setsid();
     std::env::set_current_dir(plane.layout().root())?;
     let log = OpenOptions::new()
         .create(true)
@@ -176,11 +224,29 @@ fn detach(plane: &Plane) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Tells events to `plane up` and notices when it no longer listens.
+/// Resolves when `plane up` has gone away: the kernel then reports an error on our end of the pipe,
+/// whether or not anything is written to it.
+async fn deserted() {
+    let (tell, gone) = oneshot::channel();
+    // A thread of its own, since the wait has no end of its own; it ends with the reader.
+    std::thread::spawn(move || {
+        let stdout = std::io::stdout();
+        let mut ends = [PollFd::from_borrowed_fd(stdout.as_fd(), PollFlags::empty())];
+        while matches!(
+            rustix::event::poll(&mut ends, None),
+            Err(rustix::io::Errno::INTR)
+        ) {}
+        let _ = tell.send(());
+    });
+    if gone.await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Tells events to `plane up`.
 #[derive(Debug, Default)]
 struct Relay {
     closed: AtomicBool,
-    gone: Notify,
 }
 
 impl Relay {
@@ -189,22 +255,15 @@ impl Relay {
         if self.closed.load(Ordering::SeqCst) {
             return false;
         }
-        let said = serde_json::to_string(word)
-            .map_err(std::io::Error::other)
-            .and_then(|line| {
-                let mut stdout = std::io::stdout().lock();
-                writeln!(stdout, "{line}").and_then(|()| stdout.flush())
-            });
+        let line = serde_json::to_string(word).map_err(std::io::Error::other);
+        let said = line.and_then(|line| {
+            let mut stdout = std::io::stdout().lock();
+            writeln!(stdout, "{line}").and_then(|()| stdout.flush())
+        });
         if said.is_err() {
             self.closed.store(true, Ordering::SeqCst);
-            self.gone.notify_one();
         }
         said.is_ok()
-    }
-
-    /// Resolves when `plane up` has gone away.
-    async fn deserted(&self) {
-        self.gone.notified().await;
     }
 
     /// Ends the conversation: `plane up` sees the end of its pipe.

@@ -1,8 +1,6 @@
 //! `aibom-qual plane up`.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -32,7 +30,7 @@ pub(crate) struct UpArgs {
     /// One more argument for a component, after its own ones; may be repeated.
     #[arg(long, value_name = "COMPONENT=ARGUMENT", value_parser = parse_component_arg,
           env = "AIBOM_QUAL_COMPONENT_ARG", value_delimiter = None)]
-    component_arg: Vec<(Tool, OsString)>,
+    component_arg: Vec<(Tool, String)>,
     /// How long the start may take, binaries excluded.
     #[arg(long, value_parser = parse_duration, env = "AIBOM_QUAL_TIMEOUT", default_value = "120s")]
     timeout: Duration,
@@ -49,7 +47,7 @@ impl UpArgs {
             Some(name) => PlaneOptions::persistent(context.dirs.clone(), name.clone()),
             None => PlaneOptions::throw_away(context.dirs.clone()),
         };
-        let mut component_args: BTreeMap<Tool, Vec<OsString>> = BTreeMap::new();
+        let mut component_args: BTreeMap<Tool, Vec<String>> = BTreeMap::new();
         for (tool, argument) in &self.component_arg {
             component_args
                 .entry(*tool)
@@ -96,17 +94,16 @@ async fn in_foreground(options: &PlaneOptions, context: &Context) -> Result<Exit
         failure = plane.failed() => Some(failure),
     };
     signals.end_on_next();
-    let report = plane.stop().await?;
-    match failure {
-        Some(failure) => Err(PlaneError::Component(failure).into()),
-        // A signal is how this verb is meant to end, so it is no interruption.
-        None => {
-            if context.level > Level::Quiet {
-                output::note(&format!("stopped in {:.1} s", report.took.as_secs_f64()));
-            }
-            Ok(Exit::Pass)
-        }
+    let stopping = Instant::now();
+    // A signal is how this verb is meant to end, so it is no interruption.
+    let exit = supervise::finish(plane, failure).await?;
+    if context.level > Level::Quiet {
+        output::note(&format!(
+            "stopped in {:.1} s",
+            stopping.elapsed().as_secs_f64()
+        ));
     }
+    Ok(exit)
 }
 
 /// Has a supervisor start the plane and relays what it says until the plane is ready.
@@ -124,11 +121,7 @@ async fn in_background(
     }
     let mut signals = Signals::install()?;
     let begun = Instant::now();
-    let progress = context.progress();
-    let state = tokio::select! {
-        state = supervise::start(name, Arc::clone(&progress) as _) => state?,
-        () = signals.received() => return Err(PlaneError::Interrupted.into()),
-    };
+    let state = supervise::start(name, &*context.progress(), &mut signals).await?;
     print_ready(&state, begun.elapsed(), context)?;
     Ok(Exit::Pass)
 }
@@ -139,20 +132,27 @@ fn already_running(
     options: &PlaneOptions,
     context: &Context,
 ) -> Result<Exit, Failure> {
-    if state.kubernetes != options.kubernetes {
+    let differs = if state.kubernetes != options.kubernetes {
+        Some(format!("with Kubernetes {}", state.kubernetes))
+    } else if options.port.is_some() && options.port != state.port {
+        let port = state
+            .port
+            .map_or_else(|| "another one".to_owned(), |port| port.to_string());
+        Some(format!("on port {port}"))
+    } else if state.component_args != options.component_args {
+        Some("with other arguments of its components".to_owned())
+    } else {
+        None
+    };
+    let name = &state.name;
+    if let Some(how) = differs {
         return Err(Failure::input(
-            format!(
-                "plane `{}` is already running Kubernetes {}",
-                state.name, state.kubernetes
-            ),
-            format!(
-                "stop it first (`aibom-qual plane down {}`), or choose another name",
-                state.name
-            ),
+            format!("plane `{name}` is already running, {how}"),
+            format!("stop it first (`aibom-qual plane down {name}`), or choose another name"),
         ));
     }
     if context.level > Level::Quiet {
-        output::note(&format!("plane `{}` is already running", state.name));
+        output::note(&format!("plane `{name}` is already running"));
     }
     print_where(state, context)?;
     Ok(Exit::Pass)
