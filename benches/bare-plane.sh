@@ -7,15 +7,36 @@
 set -euo pipefail
 cd "$1"
 
+# Seconds for everything.
+deadline=60
+
+names=()
 pids=()
+end() {
+    kill -KILL "${pids[@]}" 2>/dev/null || true
+    wait "${pids[@]}" 2>/dev/null || true
+}
+trap end EXIT
+fail() {
+    echo "bare-plane.sh: $1" >&2
+    exit 1
+}
 start() {
     local args
     mapfile -t args <"$1"
     "${args[@]}" >"$1.log" 2>&1 &
+    names+=("$1")
     pids+=($!)
 }
 until_ok() {
-    until curl --silent --fail --noproxy '*' --output /dev/null "$@"; do sleep 0.1; done
+    local index
+    until curl --silent --fail --max-time 5 --noproxy '*' --output /dev/null "$@"; do
+        for index in "${!pids[@]}"; do
+            kill -0 "${pids[index]}" 2>/dev/null || fail "${names[index]} has ended; its log is $PWD/${names[index]}.log"
+        done
+        ((SECONDS < deadline)) || fail "no answer from ${*: -1} within $deadline s; the log is $PWD/${names[-1]}.log"
+        sleep 0.1
+    done
 }
 api() {
     until_ok --cacert ca --cert cert --key key "$(<api-url)$1"
@@ -29,8 +50,5 @@ api /api/v1/namespaces/default
 start KCM
 start SCHEDULER
 api /api/v1/namespaces/default/serviceaccounts/default
-echo ready
-
 # Stopping is not measured.
-kill -KILL "${pids[@]}"
-wait "${pids[@]}" 2>/dev/null || true
+echo ready

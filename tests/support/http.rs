@@ -1,5 +1,7 @@
 //! A small HTTP server with faults: it cuts bodies, goes silent, redirects in circles.
 
+#![allow(dead_code, reason = "each test binary uses a part of this")]
+
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -1,8 +1,16 @@
 //! What the tests of the real thing have in common. Nothing here skips: a plane that cannot be
 //! provisioned fails the test that needs it.
 
-#![allow(dead_code, reason = "each test binary uses a part of this")]
+#![allow(
+    dead_code,
+    unused_imports,
+    reason = "each test binary uses a part of this"
+)]
+#![allow(clippy::print_stderr, reason = "a failed test says where its world is")]
 
+mod owner;
+
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -13,7 +21,10 @@ use aibom_qual::plane::dirs::Dirs;
 use aibom_qual::plane::event::{Event, Sink};
 use aibom_qual::plane::launch::Launcher;
 use aibom_qual::plane::options::PlaneOptions;
-use tempfile::TempDir;
+use aibom_qual::plane::registry::Registry;
+use rustix::process::{Pid, Signal, kill_process};
+
+pub(crate) use owner::Owner;
 
 /// The executable under test.
 pub(crate) const EXE: &str = env!("CARGO_BIN_EXE_aibom-qual");
@@ -25,33 +36,50 @@ pub(crate) fn tls() {
 
 /// The user's own cache of binaries (they take minutes to build), a state folder of this test's own,
 /// and a home and a temporary folder in which nothing may appear.
+///
+/// At its end nothing of it runs any more. Its folder is removed, or kept in `target/test-worlds`
+/// when the test failed.
 #[derive(Debug)]
 pub(crate) struct World {
-    root: TempDir,
+    root: PathBuf,
     pub(crate) dirs: Dirs,
 }
 
 impl World {
     pub(crate) fn new() -> Self {
         tls();
+        let test = std::thread::current()
+            .name()
+            .unwrap_or("unnamed")
+            .replace("::", "-");
+        let worlds = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("test-worlds");
+        fs::create_dir_all(&worlds).expect("a folder below target");
         let root = tempfile::Builder::new()
-            .prefix("aibom-qual-test-")
-            .tempdir()
-            .expect("a temporary folder");
+            .prefix(&format!("{test}-"))
+            .tempdir_in(&worlds)
+            .expect("a folder below target")
+            .keep();
         for name in ["state", "home", "tmp"] {
-            fs::create_dir(root.path().join(name)).expect("a folder");
+            fs::create_dir(root.join(name)).expect("a folder");
         }
         let cache = std::env::var_os("AIBOM_QUAL_CACHE_DIR").map(PathBuf::from);
-        let dirs = Dirs::resolve(cache, Some(root.path().join("state"))).expect("a cache folder");
+        let dirs = Dirs::resolve(cache, Some(root.join("state"))).expect("a cache folder");
         Self { root, dirs }
     }
 
+    /// The same with an empty cache of its own.
+    pub(crate) fn with_empty_cache() -> Self {
+        let mut world = Self::new();
+        world.dirs = Dirs::new(world.path("cache"), world.state());
+        world
+    }
+
     pub(crate) fn state(&self) -> PathBuf {
-        self.root.path().join("state")
+        self.root.join("state")
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.root.path().join(name)
+        self.root.join(name)
     }
 
     /// Options of a throw-away plane in this world.
@@ -86,14 +114,21 @@ impl World {
         command
     }
 
+    /// What the caller's shell has set must not reach the command.
     fn confine(&self, command: &mut Command) {
+        for (name, _) in std::env::vars_os() {
+            let text = name.to_string_lossy();
+            if text.starts_with("AIBOM_QUAL_") || text.starts_with("XDG_") || text == "KUBECONFIG" {
+                command.env_remove(&name);
+            }
+        }
         command
             .env("AIBOM_QUAL_CACHE_DIR", self.dirs.cache())
             .env("AIBOM_QUAL_STATE_DIR", self.state())
-            .env("HOME", self.root.path().join("home"))
-            .env("TMPDIR", self.root.path().join("tmp"))
+            .env("HOME", self.path("home"))
+            .env("TMPDIR", self.path("tmp"))
             .env("NO_COLOR", "1")
-            .current_dir(self.root.path());
+            .current_dir(&self.root);
     }
 
     /// Runs the command to its end.
@@ -101,25 +136,38 @@ impl World {
         Finished::of(self.command(args).output().expect("the command starts"))
     }
 
-    /// Processes that mention this world's state folder in their command line.
+    /// Starts the command and leaves it running.
+    pub(crate) fn spawn(&self, args: &[&str]) -> Owner {
+        Owner::spawn(self.command(args))
+    }
+
+    /// Processes of this world: its state folder stands in their command line or, as with a
+    /// supervisor, in their environment.
     pub(crate) fn processes(&self) -> Vec<String> {
-        let needle = self.state().display().to_string();
+        let processes = &self.mentioned_in("cmdline") | &self.mentioned_in("environ");
+        let described = processes.into_iter().map(|pid| {
+            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let line = String::from_utf8_lossy(&line).replace('\0', " ");
+            format!("{pid}: {}", line.chars().take(120).collect::<String>())
+        });
+        described.collect()
+    }
+
+    /// Numbers of the processes with this world's state folder in a file of `/proc/PID`.
+    fn mentioned_in(&self, file: &str) -> BTreeSet<i32> {
+        let needle = self.state().into_os_string().into_encoded_bytes();
         let me = std::process::id().to_string();
-        let mut found = Vec::new();
+        let mut found = BTreeSet::new();
         for entry in fs::read_dir("/proc").expect("/proc").flatten() {
-            let pid = entry.file_name().to_string_lossy().into_owned();
-            if pid == me || !pid.bytes().all(|b| b.is_ascii_digit()) {
-                continue;
-            }
-            let Ok(bytes) = fs::read(entry.path().join("cmdline")) else {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let (Ok(pid), false) = (name.parse(), name == me) else {
                 continue;
             };
-            let line = String::from_utf8_lossy(&bytes).replace('\0', " ");
-            if line.contains(&needle) {
-                found.push(format!(
-                    "{pid}: {}",
-                    line.chars().take(120).collect::<String>()
-                ));
+            let Ok(bytes) = fs::read(entry.path().join(file)) else {
+                continue;
+            };
+            if bytes.windows(needle.len()).any(|part| part == needle) {
+                found.insert(pid);
             }
         }
         found
@@ -130,11 +178,67 @@ impl World {
         names(&self.dirs.planes())
     }
 
+    /// Asserts that nothing of this world runs, that no plane is on disk, and that nothing appeared
+    /// where nothing may appear.
+    #[track_caller]
+    pub(crate) fn assert_empty(&self, when: &str) {
+        assert_eq!(self.processes(), Vec::<String>::new(), "{when}");
+        assert_eq!(self.planes(), Vec::<String>::new(), "{when}");
+        assert_eq!(self.strays(), Vec::<String>::new(), "{when}");
+    }
+
     /// Whatever appeared where nothing may appear.
     pub(crate) fn strays(&self) -> Vec<String> {
-        let mut strays = names(&self.root.path().join("home"));
-        strays.extend(names(&self.root.path().join("tmp")));
+        let mut strays = names(&self.path("home"));
+        strays.extend(names(&self.path("tmp")));
         strays
+    }
+
+    /// Ends every plane that is left. Those of this very process are in the hands of a `Plane`.
+    fn end_planes(&self) {
+        let registry = Registry::new(self.dirs.planes());
+        for (name, state) in registry.list().into_iter().flatten() {
+            if state.is_ok_and(|state| state.owner.pid != std::process::id()) {
+                let args = ["-q", "plane", "down", "--force", "--delete", &name];
+                let _ = self.command(&args).output();
+            }
+        }
+        // Whatever was not far enough to be a plane. Components of this very process end with it.
+        for pid in self.mentioned_in("environ") {
+            if let Some(pid) = Pid::from_raw(pid) {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        }
+    }
+
+    /// What `plane down --delete` would remove.
+    fn keep_logs(&self) {
+        for name in self.planes() {
+            let (from, to) = (
+                self.dirs.planes().join(&name),
+                self.path("failed").join(&name),
+            );
+            let _ = fs::create_dir_all(&to);
+            let _ = fs::copy(from.join("state.json"), to.join("state.json"));
+            for log in names(&from.join("logs")) {
+                let _ = fs::copy(from.join("logs").join(&log), to.join(&log));
+            }
+        }
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        let failed = std::thread::panicking();
+        if failed {
+            self.keep_logs();
+        }
+        self.end_planes();
+        if failed {
+            eprintln!("what the test left is in {}", self.root.display());
+        } else {
+            let _ = fs::remove_dir_all(&self.root);
+        }
     }
 }
 
@@ -233,4 +337,11 @@ pub(crate) fn eventually(what: &str, within: Duration, mut is_so: impl FnMut() -
         assert!(begun.elapsed() < within, "not within {within:?}: {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// Sends a signal to a process.
+#[track_caller]
+pub(crate) fn signal(pid: u32, signal: Signal) {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    kill_process(pid.expect("a process number"), signal).expect("signalled");
 }

@@ -5,12 +5,14 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use aibom_qual::plane::binaries::{
     Binaries, BinaryError, DEFAULT_KUBERNETES, Environment, Request, Sources, ensure,
 };
 use aibom_qual::plane::dirs::Dirs;
 use aibom_qual::plane::event::{Event, Sink};
+use aibom_qual::plane::identity::ProcessIdentity;
 use aibom_qual::plane::launch::Launcher;
 use aibom_qual::plane::tool::Tool;
 use semver::Version;
@@ -57,6 +59,44 @@ pub(crate) fn write_program(path: &Path, text: impl AsRef<[u8]>) {
         .expect("the test's own files can be used");
 }
 
+/// A `go` with this script for `go build`, which finds the output file in `$out` and the package in
+/// `$package`.
+pub(crate) fn go(build: &str) -> String {
+    format!(
+        "#!/bin/sh\n\
+         if [ \"$1\" = version ]; then echo 'go version go1.26.8 linux/amd64'; exit 0; fi\n\
+         for package; do if [ \"$before\" = -o ]; then out=$package; fi; before=$package; done\n\
+         {build}\n"
+    )
+}
+
+/// A `go build` that runs a compiler for a long time and writes who is who.
+pub(crate) fn long_build(pids: &Path) -> String {
+    format!(
+        "sleep 300 & echo $$ $! > {0}.new; mv {0}.new {0}; wait",
+        pids.display()
+    )
+}
+
+pub(crate) async fn pause() {
+    tokio::time::sleep(Duration::from_millis(20)).await;
+}
+
+/// Asserts that the processes of a [`long_build`] end.
+pub(crate) async fn assert_gone(pids: &Path) {
+    let pids = fs::read_to_string(pids).expect("the build began");
+    for pid in pids.split_whitespace() {
+        let pid = pid.parse().expect("a process number");
+        for _ in 0..250 {
+            if ProcessIdentity::of(pid).is_none() {
+                break;
+            }
+            pause().await;
+        }
+        assert_eq!(ProcessIdentity::of(pid), None, "still runs");
+    }
+}
+
 /// Private folders and a request that uses no source yet.
 pub(crate) struct World {
     pub(crate) root: TempDir,
@@ -96,16 +136,9 @@ impl World {
         self
     }
 
-    /// Puts a `go` with this script for `go build` into `PATH`. The script finds the output file
-    /// in `$out`, the package in `$package`.
+    /// Puts a `go` with this script for `go build` into `PATH`.
     pub(crate) fn go(mut self, build: &str) -> Self {
-        let script = format!(
-            "#!/bin/sh\n\
-             if [ \"$1\" = version ]; then echo 'go version go1.26.8 linux/amd64'; exit 0; fi\n\
-             for package; do if [ \"$before\" = -o ]; then out=$package; fi; before=$package; done\n\
-             {build}\n"
-        );
-        write_program(&self.path("bin/go"), script);
+        write_program(&self.path("bin/go"), go(build));
         self.request.sources.build = true;
         self.request.sources.environment.path = Some(self.path("bin").into());
         self

@@ -1,81 +1,18 @@
-//! Downloads against a server that fails in every way that servers do.
-
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::unwrap_used,
-    reason = "a test fails by panicking"
-)]
-
-#[path = "support/http.rs"]
-mod http;
-#[path = "support/programs.rs"]
-mod programs;
-mod support;
+//! From what arrived to a program in the cache.
 
 use std::fs;
 use std::io::Write as _;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use aibom_qual::plane::binaries::{Binaries, BinaryError, Origin, Reason, Sha256, Source};
+use aibom_qual::plane::binaries::{Binaries, BinaryError, Sha256};
 use aibom_qual::plane::event::Event;
 use aibom_qual::plane::tool::Tool;
-use http::{Answer, Asked, Server};
-use programs::{World, long_program, program, skipped};
-use support::Recorder;
 
-const SCHEDULER: &str = "/kube-scheduler";
-
-fn scheduler() -> Vec<u8> {
-    long_program(Tool::KubeScheduler, "1.33.1")
-}
-
-/// Serves `kube-scheduler` and its checksum; `file` decides about the former.
-async fn serving(file: impl Fn(&[u8], &Asked) -> Answer + Send + Sync + 'static) -> Server {
-    let content = scheduler();
-    let digest = Sha256::of(&[&content]).to_string();
-    Server::start(move |asked| {
-        if asked.path.ends_with(".sha256") {
-            Answer::file(digest.as_bytes(), asked)
-        } else if asked.path.ends_with(SCHEDULER) {
-            file(&content, asked)
-        } else {
-            Answer::status(404)
-        }
-    })
-    .await
-}
-
-fn world(server: &Server) -> World {
-    let mut world = World::new(&[Tool::KubeScheduler])
-        .unpinned()
-        .mirror(server.url());
-    world.request.sources.timeouts.stall = Duration::from_millis(400);
-    world
-}
-
-/// The one reason for which the download did not deliver.
-fn download_reason(result: Result<Binaries, BinaryError>) -> Reason {
-    let error = result.expect_err("no source is left");
-    assert!(error.hint().is_some());
-    let BinaryError::NoSource { attempts, .. } = error else {
-        panic!("{error:?}");
-    };
-    let mut reasons = attempts.into_iter();
-    let attempt = reasons
-        .find(|attempt| attempt.from == Source::Download)
-        .expect("the download was tried");
-    attempt.reason
-}
-
-fn assert_is_scheduler(binaries: &Binaries) {
-    let binary = binaries.get(Tool::KubeScheduler).expect("delivered");
-    assert!(matches!(&binary.origin, Origin::Downloaded { url } if url.ends_with(SCHEDULER)));
-    assert_eq!(fs::read(&binary.path).unwrap(), scheduler());
-    assert_eq!(binary.sha256, Sha256::of(&[&scheduler()]));
-    assert!(!binary.from_cache);
-}
+use crate::http::{Answer, Server};
+use crate::programs::{World, program, skipped};
+use crate::support::Recorder;
+use crate::{SCHEDULER, assert_is_scheduler, scheduler, serving, world};
 
 #[tokio::test]
 async fn a_good_file_is_installed_once_and_checked_afterwards() {
@@ -184,157 +121,6 @@ async fn a_wrong_checksum_stops_and_nothing_is_kept() {
     assert!(error.hint().is_some_and(|hint| hint.contains("do not use")));
     assert_eq!(skipped(&events), [""; 0]);
     assert_eq!(world.cached_files(), ["CACHEDIR.TAG", "binaries.lock"]);
-}
-
-#[tokio::test]
-async fn a_file_that_ends_early_is_resumed() {
-    let server = serving(|content, asked| {
-        let answer = Answer::file(content, asked);
-        if asked.from.is_none() {
-            answer.cut(700_000)
-        } else {
-            answer
-        }
-    })
-    .await;
-    assert_is_scheduler(&world(&server).ensure(&Recorder::default()).await.unwrap());
-    let from: Vec<_> = server
-        .asked(SCHEDULER)
-        .iter()
-        .map(|asked| asked.from)
-        .collect();
-    assert_eq!(from, [None, Some(700_000)]);
-}
-
-#[tokio::test]
-async fn a_server_that_ignores_ranges_starts_over() {
-    let server = serving(|content, asked| {
-        let whole = Asked {
-            from: None,
-            ..asked.clone()
-        };
-        let answer = Answer::file(content, &whole);
-        if asked.from.is_none() {
-            answer.cut(700_000)
-        } else {
-            answer
-        }
-    })
-    .await;
-    assert_is_scheduler(&world(&server).ensure(&Recorder::default()).await.unwrap());
-}
-
-#[tokio::test]
-async fn a_file_that_ends_early_every_time_is_given_up() {
-    let server = serving(|content, asked| Answer::file(content, asked).cut(10_000)).await;
-    let events = Recorder::default();
-    let reason = download_reason(world(&server).ensure(&events).await);
-    assert!(
-        matches!(
-            reason,
-            Reason::Truncated {
-                received: 30_000,
-                resumes: 2,
-                ..
-            }
-        ),
-        "{reason:?}"
-    );
-    assert_eq!(server.asked(SCHEDULER).len(), 3);
-    assert!(
-        skipped(&events)[0].contains("ended early after 30000 of"),
-        "{:?}",
-        skipped(&events)
-    );
-}
-
-#[tokio::test]
-async fn a_missing_release_is_not_an_error_of_its_own() {
-    let server = serving(|_, _| Answer::status(404)).await;
-    let reason = download_reason(world(&server).ensure(&Recorder::default()).await);
-    assert!(matches!(&reason, Reason::Status { status, .. } if status.starts_with("404")));
-}
-
-#[tokio::test]
-async fn a_checksum_file_without_the_digest_is_not_trusted() {
-    let server = Server::start(|asked| Answer::file(b"<html>sign in</html>", asked)).await;
-    let reason = download_reason(world(&server).ensure(&Recorder::default()).await);
-    assert!(matches!(reason, Reason::ChecksumFile { .. }), "{reason:?}");
-    assert_eq!(server.asked(SCHEDULER), []);
-}
-
-#[tokio::test]
-async fn a_stalled_body_ends_the_try() {
-    let server = serving(|content, asked| Answer::file(content, asked).stall(5_000)).await;
-    let begun = Instant::now();
-    let reason = download_reason(world(&server).ensure(&Recorder::default()).await);
-    assert!(
-        matches!(
-            reason,
-            Reason::Stalled {
-                received: 5_000,
-                ..
-            }
-        ),
-        "{reason:?}"
-    );
-    assert!(begun.elapsed() < Duration::from_secs(3));
-}
-
-#[tokio::test]
-async fn redirects_are_followed_but_not_in_circles() {
-    let server = serving(|_, _| Answer::redirect("kube-scheduler")).await;
-    let reason = download_reason(world(&server).ensure(&Recorder::default()).await);
-    assert!(
-        matches!(&reason, Reason::Redirect { why, .. } if why.contains("more than 5 redirects")),
-        "{reason:?}"
-    );
-    assert_eq!(server.asked(SCHEDULER).len(), 6);
-
-    let server = serving(|content, asked| {
-        if asked.path.starts_with("/else") {
-            Answer::file(content, asked)
-        } else {
-            Answer::redirect("/elsewhere/kube-scheduler")
-        }
-    })
-    .await;
-    assert_is_scheduler(&world(&server).ensure(&Recorder::default()).await.unwrap());
-}
-
-#[tokio::test]
-async fn a_host_that_does_not_answer_is_asked_once() {
-    // Connections are accepted by the kernel and never answered.
-    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = closed.local_addr().unwrap().port();
-    drop(closed);
-    for port in [silent.local_addr().unwrap().port(), port] {
-        let url = format!("http://127.0.0.1:{port}").parse().unwrap();
-        let mut world = World::new(&Tool::PLANE).mirror(url).go(
-            "case $package in *etcd*) words='etcd Version: 3.6.15';; *) words='Kubernetes v1.36.3';; esac\n\
-             printf '#!/bin/sh\\necho %s\\n' \"$words\" > $out",
-        );
-        world.request.sources.timeouts.connect = Duration::from_millis(300);
-        world.request.sources.timeouts.stall = Duration::from_millis(300);
-        let events = Recorder::default();
-        let begun = Instant::now();
-        let binaries = world.ensure(&events).await.unwrap();
-        assert_eq!(binaries.iter().count(), 4);
-        assert!(
-            begun.elapsed() < Duration::from_secs(5),
-            "{:?}",
-            begun.elapsed()
-        );
-        let skipped = skipped(&events);
-        let unreachable = skipped
-            .iter()
-            .filter(|why| why.contains("cannot be reached"));
-        assert_eq!(unreachable.count(), 4, "{skipped:?}");
-    }
-    silent.set_nonblocking(true).unwrap();
-    silent.accept().expect("the host was asked");
-    assert!(silent.accept().is_err(), "the host was asked twice");
 }
 
 #[tokio::test]
