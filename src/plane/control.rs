@@ -12,6 +12,8 @@ use super::state::{Lifetime, PlaneState};
 
 /// The slowest orderly stop takes 10 s (a persistent plane with open watches).
 const STOP_DEADLINE: Duration = Duration::from_secs(20);
+/// A supervisor that has let go ends within milliseconds; a longer-lived process stays.
+const EXIT_GRACE: Duration = Duration::from_secs(1);
 /// Between two looks at another process's state.
 const INTERVAL: Duration = Duration::from_millis(25);
 
@@ -81,7 +83,13 @@ async fn stop(
         // The supervisor may be part of a longer-lived process: what counts is that it let go.
         let phase = match registry.load(&state.name) {
             Ok((_, now)) if now.is_live() => now.phase,
-            Ok(_) | Err(RegistryError::NotFound(_)) => return Ok(Ended::Stopped),
+            Ok(_) | Err(RegistryError::NotFound(_)) => {
+                let exiting = Instant::now();
+                while state.owner.is_alive() && exiting.elapsed() < EXIT_GRACE {
+                    tokio::time::sleep(INTERVAL).await;
+                }
+                return Ok(Ended::Stopped);
+            }
             Err(error) => return Err(error.into()),
         };
         if begun.elapsed() > STOP_DEADLINE {
