@@ -149,7 +149,14 @@ fn describe(event: &Event) -> Option<(Level, String)> {
             tool,
             version,
             origin,
-        } => (Level::Verbose, format!("{tool} {version}: {origin}")),
+            from_cache,
+        } => {
+            let cached = if *from_cache { "cached, " } else { "" };
+            (
+                Level::Verbose,
+                format!("{tool} {version}: {cached}{origin}"),
+            )
+        }
         Event::BinarySetAside {
             tool,
             moved_to,
@@ -165,8 +172,14 @@ fn describe(event: &Event) -> Option<(Level, String)> {
             tool,
             origin,
             reason,
+            repeated,
         } => (
-            Level::Normal,
+            // What holds for every program is news only once.
+            if *repeated {
+                Level::Verbose
+            } else {
+                Level::Normal
+            },
             format!("{tool}: not from {origin}: {reason}"),
         ),
         Event::DownloadStarted { tool, url, total } => {
@@ -230,6 +243,7 @@ fn describe(event: &Event) -> Option<(Level, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plane::binaries::Source;
 
     #[test]
     fn a_damaged_binary_is_told_even_when_quiet() {
@@ -241,6 +255,21 @@ mod tests {
         let (level, text) = describe(&event).expect("has a line");
         assert_eq!(level, Level::Quiet);
         assert!(text.contains("/c/corrupt/etcd"), "{text}");
+    }
+
+    #[test]
+    fn an_unreachable_host_is_told_once() {
+        let level = |repeated| {
+            let event = Event::SourceSkipped {
+                tool: Tool::Etcd,
+                origin: Source::Download,
+                reason: "github.com cannot be reached: Name or service not known".to_owned(),
+                repeated,
+            };
+            describe(&event).expect("has a line").0
+        };
+        assert_eq!(level(false), Level::Normal);
+        assert_eq!(level(true), Level::Verbose);
     }
 
     #[test]
