@@ -6,10 +6,13 @@
 //! - [`cluster`]: everything said to an API server;
 //! - [`plane`]: the private local control plane.
 //!
+//! [`error_chain`] tells an error and its causes in words, for all of them.
+//!
 //! A room's module documentation says what it is responsible for and what it may know of.
 
 #![forbid(unsafe_code)]
 
 pub mod cli;
 pub mod cluster;
+pub mod error_chain;
 pub mod plane;

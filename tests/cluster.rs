@@ -153,7 +153,7 @@ async fn a_stuck_namespace_names_its_finalizer(client: Client) {
     delete_namespace(&client, &namespace).await;
     let patience = Deadline::within(Duration::from_secs(8));
     let error = gone(&client, &namespace, patience).await;
-    let WaitError::TimedOut { last, .. } = error.expect_err("it is stuck") else {
+    let WaitError::NamespaceStuck { remains: last, .. } = error.expect_err("it is stuck") else {
         panic!("it could be waited for");
     };
     assert!(last.contains("configmaps"), "{last}");

@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::process::ExitCode;
 
+use crate::error_chain::chain;
 use crate::plane::PlaneError;
 use crate::plane::binaries::{BinaryError, Source};
 use crate::plane::registry::RegistryError;
@@ -47,7 +48,7 @@ pub struct Failure {
 impl Failure {
     /// An error with its causes.
     #[must_use]
-    pub fn new(exit: Exit, error: &dyn Error, hint: Option<String>) -> Self {
+    pub fn new(exit: Exit, error: &(dyn Error + 'static), hint: Option<String>) -> Self {
         Self {
             exit,
             message: chain(error),
@@ -66,21 +67,6 @@ impl Failure {
     }
 }
 
-/// Joins an error and its causes. A cause that the text before it already contains is left out.
-fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(next) = cause {
-        let said = next.to_string();
-        if !text.contains(&said) {
-            text.push_str(": ");
-            text.push_str(&said);
-        }
-        cause = next.source();
-    }
-    text
-}
-
 impl From<PlaneError> for Failure {
     fn from(error: PlaneError) -> Self {
         let exit = match &error {
@@ -95,7 +81,8 @@ impl From<PlaneError> for Failure {
                     from: Source::Explicit,
                     ..
                 }
-                | BinaryError::Mirror { .. },
+                | BinaryError::Mirror { .. }
+                | BinaryError::KubernetesTooOld { .. },
             ) => Exit::Input,
             _ => Exit::CouldNotRun,
         };
@@ -126,14 +113,5 @@ mod tests {
             Exit::Interrupted,
         ];
         assert_eq!(codes.map(|exit| exit as u8), [0, 1, 2, 3, 4, 5, 130]);
-    }
-
-    #[test]
-    fn a_cause_is_told_once() {
-        #[derive(Debug, thiserror::Error)]
-        #[error("cannot open x: {0}")]
-        struct Outer(#[source] std::io::Error);
-        let error = Outer(std::io::Error::other("no luck"));
-        assert_eq!(chain(&error), "cannot open x: no luck");
     }
 }

@@ -35,6 +35,8 @@ pub(crate) struct Progress {
 struct Bars {
     all: MultiProgress,
     by_tool: Mutex<HashMap<Tool, ProgressBar>>,
+    /// What the plane does, while it does something.
+    phase: Mutex<Option<ProgressBar>>,
 }
 
 impl Progress {
@@ -47,6 +49,7 @@ impl Progress {
             bars: bars.then(|| Bars {
                 all: MultiProgress::new(),
                 by_tool: Mutex::default(),
+                phase: Mutex::default(),
             }),
         }
     }
@@ -85,8 +88,29 @@ impl Bars {
         }
     }
 
+    fn phase(&self, doing: &str) {
+        let mut phase = self.phase.lock().unwrap_or_else(PoisonError::into_inner);
+        let bar = phase.get_or_insert_with(|| {
+            let bar = self.all.add(ProgressBar::new_spinner());
+            bar.enable_steady_tick(Duration::from_millis(120));
+            bar.set_style(style("{spinner} {wide_msg} {elapsed:>5}"));
+            bar
+        });
+        bar.set_message(doing.to_owned());
+    }
+
+    fn idle(&self) {
+        let mut phase = self.phase.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(bar) = phase.take() {
+            bar.finish_and_clear();
+            self.all.remove(&bar);
+        }
+    }
+
     fn show(&self, event: &Event) {
         match event {
+            Event::Phase { doing } => self.phase(doing),
+            Event::Idle => self.idle(),
             Event::DownloadStarted { tool, url, total } => {
                 let bar = self.bar(*tool);
                 if let Some(total) = total {
@@ -112,6 +136,14 @@ impl Bars {
             | Event::SourceSkipped { tool, .. } => self.finish(*tool),
             _ => {}
         }
+    }
+}
+
+/// An interrupted wait leaves no bar behind the message that follows.
+impl Drop for Bars {
+    fn drop(&mut self) {
+        self.idle();
+        let _ = self.all.clear();
     }
 }
 
@@ -149,7 +181,14 @@ fn describe(event: &Event) -> Option<(Level, String)> {
             tool,
             version,
             origin,
-        } => (Level::Verbose, format!("{tool} {version}: {origin}")),
+            from_cache,
+        } => {
+            let cached = if *from_cache { "cached, " } else { "" };
+            (
+                Level::Verbose,
+                format!("{tool} {version}: {cached}{origin}"),
+            )
+        }
         Event::BinarySetAside {
             tool,
             moved_to,
@@ -165,8 +204,14 @@ fn describe(event: &Event) -> Option<(Level, String)> {
             tool,
             origin,
             reason,
+            repeated,
         } => (
-            Level::Normal,
+            // What holds for every program is news only once.
+            if *repeated {
+                Level::Verbose
+            } else {
+                Level::Normal
+            },
             format!("{tool}: not from {origin}: {reason}"),
         ),
         Event::DownloadStarted { tool, url, total } => {
@@ -234,13 +279,14 @@ fn describe(event: &Event) -> Option<(Level, String)> {
                 format!("{tool} {how} after {}", seconds(took)),
             )
         }
-        Event::DownloadProgress { .. } | Event::BuildProgress { .. } => return None,
+        Event::DownloadProgress { .. } | Event::BuildProgress { .. } | Event::Idle => return None,
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plane::binaries::Source;
 
     #[test]
     fn a_damaged_binary_is_told_even_when_quiet() {
@@ -252,6 +298,21 @@ mod tests {
         let (level, text) = describe(&event).expect("has a line");
         assert_eq!(level, Level::Quiet);
         assert!(text.contains("/c/corrupt/etcd"), "{text}");
+    }
+
+    #[test]
+    fn an_unreachable_host_is_told_once() {
+        let level = |repeated| {
+            let event = Event::SourceSkipped {
+                tool: Tool::Etcd,
+                origin: Source::Download,
+                reason: "github.com cannot be reached: Name or service not known".to_owned(),
+                repeated,
+            };
+            describe(&event).expect("has a line").0
+        };
+        assert_eq!(level(false), Level::Normal);
+        assert_eq!(level(true), Level::Verbose);
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! A client for exactly the cluster that a kubeconfig file names.
 
+use std::env;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use hyper_util::client::proxy::matcher::Matcher;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 
@@ -25,6 +27,16 @@ pub enum ClusterError {
         path: PathBuf,
         /// Why.
         source: KubeconfigError,
+    },
+    /// The file has no such context.
+    #[error("the kubeconfig {} has no context `{context}`", path.display())]
+    NoContext {
+        /// The file.
+        path: PathBuf,
+        /// The context that was asked for.
+        context: String,
+        /// The contexts that it has.
+        known: Vec<String>,
     },
     /// The current context names a user that the file does not define. (Most clients then go on as
     /// an anonymous user and fail later, with an error about permissions.)
@@ -62,6 +74,11 @@ impl ClusterError {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
+            Self::NoContext { path, known, .. } => Some(if known.is_empty() {
+                format!("{} defines no context at all; take another file", path.display())
+            } else {
+                format!("name one that it has: {}", known.join(", "))
+            }),
             Self::Kubeconfig { path, source } => Some(match source {
                 KubeconfigError::ReadConfig(..) => {
                     "check the path given to --kubeconfig".to_owned()
@@ -72,13 +89,17 @@ impl ClusterError {
                 KubeconfigError::ParseProxyUrl(_) => {
                     "correct proxy-url in the file, or HTTPS_PROXY in the environment".to_owned()
                 }
-                _ => return None,
+                _ => format!(
+                    "correct the file; `kubectl --kubeconfig {} config view` shows how it is read",
+                    path.display()
+                ),
             }),
             Self::NoUser { path, user, .. } => {
                 Some(format!("define the user `{user}` in {}", path.display()))
             }
             Self::Proxy { .. } => Some(
-                "unset HTTPS_PROXY and remove proxy-url if the server can be reached directly"
+                "if the server can be reached directly, add its host to NO_PROXY and remove proxy-url from \
+                 the file"
                     .to_owned(),
             ),
             Self::Client { source, .. } => source.hint(),
@@ -86,32 +107,50 @@ impl ClusterError {
     }
 }
 
-/// Makes a client for the current context of this file. Nothing is sent yet.
-///
-/// Only the file counts: neither `KUBECONFIG` nor the cluster around a pod is looked at. A server on
-/// the loopback address is reached directly, whatever proxy the environment names. Requests are
-/// neither slowed down nor repeated: a measured count of requests would otherwise be wrong, and an
-/// overloaded server would look like a slow one.
+/// Makes a client for the current context of this file; see [`connect_to`].
 ///
 /// # Errors
 ///
 /// [`ClusterError`] when the file or anything that its current context leads to is unusable.
 pub async fn connect(kubeconfig: &Path) -> Result<Client, ClusterError> {
-    let config = config(kubeconfig).await?;
+    connect_to(kubeconfig, None).await
+}
+
+/// Makes a client for a context of this file, the current one when `None`. Nothing is sent yet.
+///
+/// Only the file counts: neither `KUBECONFIG` nor the cluster around a pod is looked at. A server on
+/// the loopback address, or one that `NO_PROXY` exempts, is reached directly, whatever proxy the
+/// environment names. Requests are neither slowed down nor repeated: a measured count of requests
+/// would otherwise be wrong, and an overloaded server would look like a slow one.
+///
+/// # Errors
+///
+/// [`ClusterError`] when the file or anything that the context leads to is unusable.
+pub async fn connect_to(kubeconfig: &Path, context: Option<&str>) -> Result<Client, ClusterError> {
+    let read = |name| env::var(name).ok().filter(|value| !value.is_empty());
+    let exempt = read("NO_PROXY").or_else(|| read("no_proxy"));
+    let config = config(kubeconfig, context, exempt.as_deref()).await?;
     Client::try_from(config).map_err(|error| ClusterError::Client {
         path: kubeconfig.to_owned(),
         source: Box::new(diagnose(&error)),
     })
 }
 
-async fn config(path: &Path) -> Result<Config, ClusterError> {
+async fn config(
+    path: &Path,
+    context: Option<&str>,
+    no_proxy: Option<&str>,
+) -> Result<Config, ClusterError> {
     let unusable = |source| ClusterError::Kubeconfig {
         path: path.to_owned(),
         source,
     };
     let mut file = Kubeconfig::read_from(path).map_err(unusable)?;
+    if let Some(context) = context {
+        choose(path, &mut file, context)?;
+    }
     require_user(path, &file)?;
-    let direct = bypass_proxy(&mut file);
+    let direct = bypass_proxy(&mut file, no_proxy);
     let mut config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
         .await
         .map_err(unusable)?;
@@ -136,6 +175,23 @@ async fn config(path: &Path) -> Result<Config, ClusterError> {
     Ok(config)
 }
 
+fn choose(path: &Path, file: &mut Kubeconfig, context: &str) -> Result<(), ClusterError> {
+    let known: Vec<String> = file
+        .contexts
+        .iter()
+        .map(|named| named.name.clone())
+        .collect();
+    if !known.iter().any(|name| name == context) {
+        return Err(ClusterError::NoContext {
+            path: path.to_owned(),
+            context: context.to_owned(),
+            known,
+        });
+    }
+    file.current_context = Some(context.to_owned());
+    Ok(())
+}
+
 fn require_user(path: &Path, file: &Kubeconfig) -> Result<(), ClusterError> {
     let Some(name) = &file.current_context else {
         // The conversion reports this, and a context or cluster that is missing.
@@ -157,12 +213,13 @@ fn require_user(path: &Path, file: &Kubeconfig) -> Result<(), ClusterError> {
     })
 }
 
-/// Keeps the environment's proxy away from loopback servers; says whether there is one to ignore.
+/// Keeps the environment's proxy away from servers that it is not meant for: those on the loopback
+/// and those that `NO_PROXY` exempts. Says whether this is one of them.
 ///
 /// The conversion to a [`Config`] takes the proxy from the environment, and fails when that is not a
-/// URL, unless the file names one. So a loopback server without one gets a stand-in, which is taken
-/// out again afterwards.
-fn bypass_proxy(file: &mut Kubeconfig) -> bool {
+/// URL, unless the file names one; it knows nothing of `NO_PROXY`. So such a server gets a stand-in,
+/// which is taken out again afterwards. A proxy that the file itself names counts in any case.
+fn bypass_proxy(file: &mut Kubeconfig, no_proxy: Option<&str>) -> bool {
     let context = file.current_context.as_ref();
     let context = context.and_then(|name| file.contexts.iter().find(|named| &named.name == name));
     let Some(name) = context
@@ -179,8 +236,11 @@ fn bypass_proxy(file: &mut Kubeconfig) -> bool {
         .proxy_url
         .as_deref()
         .is_some_and(|url| !url.is_empty());
-    let loopback = cluster.server.as_deref().is_some_and(is_loopback);
-    if explicit || !loopback {
+    let direct = cluster
+        .server
+        .as_deref()
+        .is_some_and(|server| is_loopback(server) || is_exempt(server, no_proxy));
+    if explicit || !direct {
         return false;
     }
     cluster.proxy_url = Some("http://127.0.0.1".to_owned());
@@ -200,6 +260,19 @@ fn is_loopback(server: &str) -> bool {
         Ok(address) => address.is_loopback(),
         Err(_) => bare.eq_ignore_ascii_case("localhost"),
     }
+}
+
+/// Whether `NO_PROXY` exempts this server, by the rules that most clients share: domains and their
+/// subdomains, addresses, networks and `*`.
+fn is_exempt(server: &str, no_proxy: Option<&str>) -> bool {
+    let (Ok(uri), Some(no_proxy)) = (server.parse::<http::Uri>(), no_proxy) else {
+        return false;
+    };
+    let any_proxy = Matcher::builder()
+        .all("http://127.0.0.1")
+        .no(no_proxy)
+        .build();
+    any_proxy.intercept(&uri).is_none()
 }
 
 #[cfg(test)]
@@ -227,7 +300,7 @@ contexts:
         let dir = tempfile::tempdir().expect("a temporary folder");
         let path = dir.path().join("kubeconfig");
         std::fs::write(&path, text).expect("a file");
-        config(&path).await
+        config(&path, None, None).await
     }
 
     fn in_context(name: &str) -> String {
@@ -263,12 +336,46 @@ contexts:
         for text in ["", "apiVersion: v1\nkind: Config\n", &in_context("astray")] {
             let error = read(text).await.expect_err("incomplete");
             assert!(matches!(error, ClusterError::Kubeconfig { .. }), "{error}");
+            assert!(error.hint().is_some(), "{error}");
         }
-        let error = config(Path::new("/nonexistent/kubeconfig"))
+        let error = config(Path::new("/nonexistent/kubeconfig"), None, None)
             .await
             .expect_err("no file");
         assert!(error.to_string().contains("/nonexistent/kubeconfig"));
         assert!(error.hint().is_some());
+    }
+
+    #[tokio::test]
+    async fn a_context_can_be_named_and_an_unknown_one_is_refused() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let path = dir.path().join("kubeconfig");
+        std::fs::write(&path, FILE).expect("a file");
+        let error = config(&path, Some("stranger"), None).await;
+        assert!(matches!(error, Err(ClusterError::NoUser { .. })));
+        let error = config(&path, Some("elsewhere"), None)
+            .await
+            .expect_err("there is none");
+        assert!(error.to_string().ends_with("has no context `elsewhere`"));
+        assert!(error.hint().is_some_and(|hint| hint.contains("tunnelled")));
+    }
+
+    #[test]
+    fn a_server_that_no_proxy_exempts_is_reached_directly() {
+        let server = "https://cluster.example";
+        for exempt in ["cluster.example", ".example", "a, example", "*"] {
+            assert!(is_exempt(server, Some(exempt)), "{exempt}");
+        }
+        assert!(is_exempt("https://10.1.2.3:6443", Some("10.0.0.0/8")));
+        for other in [None, Some(""), Some("other.example"), Some("10.0.0.0/8")] {
+            assert!(!is_exempt(server, other), "{other:?}");
+        }
+        let text = FILE.replace("cluster: local", "cluster: remote");
+        let mut file = Kubeconfig::from_yaml(&text).expect("a kubeconfig");
+        assert!(!bypass_proxy(&mut file, None));
+        assert!(bypass_proxy(&mut file, Some("cluster.example")));
+        // What the file itself names is not the environment's to take away.
+        let mut file = Kubeconfig::from_yaml(&in_context("tunnelled")).expect("a kubeconfig");
+        assert!(!bypass_proxy(&mut file, Some("*")));
     }
 
     #[test]

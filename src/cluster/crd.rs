@@ -43,6 +43,19 @@ impl CrdError {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
+            Self::NotEstablished {
+                name,
+                source: WaitError::TimedOut { .. },
+            } => Some(format!(
+                "correct or apply the definition; `kubectl describe crd {name}` shows its conditions"
+            )),
+            Self::NotServed {
+                source: WaitError::TimedOut { .. },
+                ..
+            } => Some(
+                "look into the API server's log: it has accepted the definition but does not serve it"
+                    .to_owned(),
+            ),
             Self::NotEstablished { source, .. } | Self::NotServed { source, .. } => source.hint(),
         }
     }
@@ -179,6 +192,28 @@ mod tests {
                     .to_owned()
             )
         );
+    }
+
+    #[test]
+    fn a_definition_that_does_not_come_has_a_hint() {
+        let late = || WaitError::TimedOut {
+            what: "it".to_owned(),
+            waited: std::time::Duration::from_secs(3),
+            last: "it does not exist".to_owned(),
+        };
+        let name = "things.example.com".to_owned();
+        let error = CrdError::NotEstablished {
+            name: name.clone(),
+            source: late(),
+        };
+        assert!(error.hint().is_some_and(|hint| hint.contains(&name)));
+        let error = CrdError::NotServed {
+            name,
+            kind: "Thing".to_owned(),
+            api_version: "example.com/v1".to_owned(),
+            source: late(),
+        };
+        assert!(error.hint().is_some());
     }
 
     #[test]

@@ -15,7 +15,8 @@ use super::wait::{Deadline, Look, WaitError, wait_for_object};
 ///
 /// # Errors
 ///
-/// [`WaitError`]; its last state holds the namespace's own conditions.
+/// [`WaitError::NamespaceStuck`] at the deadline, with the namespace's own conditions; else as for
+/// [`wait_for_object`].
 pub async fn gone(client: &Client, name: &str, deadline: Deadline<'_>) -> Result<(), WaitError> {
     let first = OnceLock::new();
     let api = Api::<Namespace>::all(client.clone());
@@ -31,6 +32,14 @@ pub async fn gone(client: &Client, name: &str, deadline: Deadline<'_>) -> Result
         Look::NotYet(remains(namespace))
     })
     .await
+    .map_err(|error| match error {
+        WaitError::TimedOut { waited, last, .. } => WaitError::NamespaceStuck {
+            name: name.to_owned(),
+            waited,
+            remains: last,
+        },
+        failed => failed,
+    })
 }
 
 /// Why a namespace still exists, in the words of its conditions.

@@ -99,6 +99,16 @@ pub enum WaitError {
         /// The last state seen.
         last: String,
     },
+    /// A namespace that is being deleted, or should be, is still there.
+    #[error("the namespace {name} was still there after {} s; last seen: {remains}", seconds(*waited))]
+    NamespaceStuck {
+        /// The namespace.
+        name: String,
+        /// For how long its end was awaited.
+        waited: Duration,
+        /// What it still holds and by which finalizers, in the words of its conditions.
+        remains: String,
+    },
     /// A request failed in a way that does not pass by itself.
     #[error("cannot wait for {what} (failed after {} s)", seconds(*waited))]
     Failed {
@@ -116,7 +126,15 @@ impl WaitError {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::TimedOut { .. } => None,
+            Self::TimedOut { .. } => Some(
+                "the state last seen says what is missing; allow more time if it was about to come"
+                    .to_owned(),
+            ),
+            Self::NamespaceStuck { .. } => Some(
+                "let the owner of the finalizers named above clean up, or delete the objects that \
+                 remain; nothing is forced, since a finalizer guards what its owner has yet to do"
+                    .to_owned(),
+            ),
             Self::Failed { source, .. } => source.hint(),
         }
     }

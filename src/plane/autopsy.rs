@@ -11,8 +11,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::launch::CANNOT_EXECUTE_MARK;
 use super::tool::Tool;
+
+mod cause;
+
+use cause::{any_cause, cause_of_end, classify, is_panic};
 
 /// How much of a log's end is read. A panic is the last thing a program says, and a Go traceback of
 /// all goroutines stays far below this.
@@ -42,8 +45,12 @@ pub enum FailureKind {
     EtcdQuota,
     /// etcd's data is damaged or belongs to another cluster.
     EtcdData,
-    /// A certificate or key was not accepted.
+    /// etcd's disk takes too long to write.
+    SlowDisk,
+    /// A certificate or key cannot be used, or not at this time.
     Certificate,
+    /// A certificate was issued by another authority than the one that counts for it.
+    UnknownAuthority,
     /// The Go runtime gave up (`panic:` or `fatal error:`).
     Panic,
     /// SIGKILL, which nobody here sent: most often the kernel's out-of-memory killer.
@@ -70,11 +77,27 @@ impl FailureKind {
             Self::EtcdQuota => "etcd is full; start a fresh plane, or raise --quota-backend-bytes with \
                                 --component-arg"
                 .to_owned(),
-            Self::EtcdData => "etcd cannot use this data; remove the plane with \
-                               `aibom-qual plane down NAME --delete` and start a fresh one"
-                .to_owned(),
+            Self::EtcdData => format!(
+                "etcd cannot use this data; remove the plane with `aibom-qual plane down {}--delete` and \
+                 start a fresh one",
+                plane_of(log).map(|name| format!("{name} ")).unwrap_or_default()
+            ),
+            Self::SlowDisk => "point --state-dir at a faster disk, or end what keeps this one busy".to_owned(),
             Self::Certificate => {
                 "check the machine's clock; `plane up` issues fresh certificates at every start".to_owned()
+            }
+            // A plane has an authority for servers, one for clients and one for the API server as a
+            // proxy. Which one refused is told by who did: the API server checks clients, the others
+            // check the API server.
+            Self::UnknownAuthority if is_log_of(log, Tool::KubeApiserver) => {
+                "a client showed a certificate that the plane's authority for clients did not issue; give \
+                 every client the plane's present kubeconfig"
+                    .to_owned()
+            }
+            Self::UnknownAuthority => {
+                "the API server shows a certificate that the plane's authority for servers did not issue; \
+                 stop the plane and start it again, which issues fresh ones"
+                    .to_owned()
             }
             Self::Killed => {
                 "it was killed from outside, most often because memory ran out; see the kernel's log".to_owned()
@@ -82,6 +105,17 @@ impl FailureKind {
             Self::Panic | Self::Other => format!("the whole log is {}", log.display()),
         }
     }
+}
+
+/// The plane whose folder holds this log in its folder of logs.
+fn plane_of(log: &Path) -> Option<&str> {
+    log.parent()?.parent()?.file_name()?.to_str()
+}
+
+fn is_log_of(log: &Path, tool: Tool) -> bool {
+    log.file_name()
+        .and_then(|name| name.to_str())
+        .is_some_and(|name| name.starts_with(tool.file_name()))
 }
 
 /// A component that ended though nobody asked it to.
@@ -105,14 +139,15 @@ impl ComponentFailure {
     /// Reads the log of a component that has just ended.
     #[must_use]
     pub fn examine(tool: Tool, status: Option<ExitStatus>, log: &Path, ran_for: Duration) -> Self {
-        let text =
-            read_end(log).unwrap_or_else(|error| format!("(its log cannot be read: {error})"));
+        let text = read_end(log, READ_LIMIT)
+            .unwrap_or_else(|error| format!("(its log cannot be read: {error})"));
         let killed = status.and_then(|status| status.signal()) == Some(9);
+        let cause = cause_of_end(&text, killed);
         Self {
             tool,
             status: status.map_or_else(|| "exit status unknown".to_owned(), describe),
-            kind: classify(&text, killed),
-            excerpt: excerpt(&text),
+            kind: classify(&text, cause, killed),
+            excerpt: excerpt(&text, cause),
             log: log.to_owned(),
             ran_for,
         }
@@ -126,11 +161,11 @@ impl ComponentFailure {
 }
 
 /// What the log of a component says that runs but does not become ready: a known cause and the line
-/// that tells it.
+/// that tells it. It has just begun, so that all of its log counts.
 #[must_use]
 pub fn known_cause(log: &Path) -> Option<(FailureKind, String)> {
-    let text = read_end(log).ok()?;
-    cause(&text).map(|(kind, line)| (kind, readable(line)))
+    let text = read_end(log, READ_LIMIT).ok()?;
+    any_cause(&text).map(|(kind, line)| (kind, readable(line)))
 }
 
 impl fmt::Display for ComponentFailure {
@@ -162,85 +197,41 @@ fn describe(status: ExitStatus) -> String {
     }
 }
 
-fn read_end(log: &Path) -> io::Result<String> {
+/// The last `limit` bytes of a log as text.
+pub(crate) fn read_end(log: &Path, limit: u64) -> io::Result<String> {
     let mut file = File::open(log)?;
     let length = file.metadata()?.len();
-    file.seek(SeekFrom::Start(length.saturating_sub(READ_LIMIT)))?;
+    file.seek(SeekFrom::Start(length.saturating_sub(limit)))?;
     let mut bytes = Vec::new();
-    file.take(READ_LIMIT).read_to_end(&mut bytes)?;
+    file.take(limit).read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Texts of the programs themselves (`prior-art.md` 5.9), by what they mean.
-const SIGNATURES: [(FailureKind, &[&str]); 8] = [
-    (FailureKind::PortTaken, &["address already in use"]),
-    (FailureKind::DiskFull, &["no space left on device"]),
-    (FailureKind::TooManyFiles, &["too many open files"]),
-    (FailureKind::EtcdQuota, &["database space exceeded"]),
-    (FailureKind::CannotExecute, &[CANNOT_EXECUTE_MARK]),
-    (
-        FailureKind::UnknownFlag,
-        &[
-            "unknown flag:",
-            "flag provided but not defined",
-            "unknown shorthand flag",
-        ],
-    ),
-    (
-        FailureKind::EtcdData,
-        &[
-            "cluster ID mismatch",
-            "crc mismatch",
-            "invalid database",
-            "checksum error",
-            "member count is unequal",
-            // A write-ahead log cut at a damaged record: etcd starts, and then never has a leader.
-            ".wal.broken",
-        ],
-    ),
-    (
-        FailureKind::Certificate,
-        &[
-            "failed to find any PEM data",
-            "private key does not match",
-            "certificate has expired",
-            "not yet valid",
-        ],
-    ),
-];
-
-/// The first line that tells a known cause. Causes are tried in the order above, since a server
-/// without disk space may complain of much else.
-fn cause(log: &str) -> Option<(FailureKind, &str)> {
-    SIGNATURES.iter().find_map(|(kind, needles)| {
-        let tells = |line: &&str| needles.iter().any(|needle| line.contains(needle));
-        log.lines().find(tells).map(|line| (*kind, line))
-    })
-}
-
-/// A cause wins over the panic that it led to, and both over the signal.
-fn classify(log: &str, killed: bool) -> FailureKind {
-    match cause(log) {
-        Some((kind, _)) => kind,
-        None if panic_lines(log).is_some() => FailureKind::Panic,
-        None if killed => FailureKind::Killed,
-        None => FailureKind::Other,
-    }
+/// The last non-empty lines of a text, at most `count`.
+pub(crate) fn last_lines(text: &str, count: usize) -> Vec<&str> {
+    let mut lines: Vec<&str> = text
+        .lines()
+        .rev()
+        .filter(|line| !line.trim().is_empty())
+        .take(count)
+        .collect();
+    lines.reverse();
+    lines
 }
 
 /// From the first panic on: at the start of a line, as the Go runtime prints it.
 fn panic_lines(log: &str) -> Option<impl Iterator<Item = &str>> {
-    let panics = |line: &str| line.starts_with("panic:") || line.starts_with("fatal error:");
-    let mut lines = log.lines().skip_while(move |line| !panics(line)).peekable();
+    let mut lines = log.lines().skip_while(|line| !is_panic(line)).peekable();
     lines.peek().is_some().then_some(lines)
 }
 
-fn excerpt(log: &str) -> Vec<String> {
-    match (cause(log), panic_lines(log)) {
+fn excerpt(log: &str, cause: Option<(FailureKind, &str)>) -> Vec<String> {
+    match (cause, panic_lines(log)) {
         // The traceback only tells where the program noticed; the cause is known.
         (Some((_, line)), Some(panic)) => {
             let message = panic
                 .take_while(|line| !line.trim().is_empty())
+                .filter(|said| *said != line)
                 .take(PANIC_LINES);
             std::iter::once(readable(line))
                 .chain(message.map(cut))
@@ -248,13 +239,10 @@ fn excerpt(log: &str) -> Vec<String> {
         }
         (Some((_, line)), None) => vec![readable(line)],
         (None, Some(panic)) => panic.take(PANIC_LINES).map(cut).collect(),
-        (None, None) => {
-            let all: Vec<&str> = log.lines().filter(|line| !line.trim().is_empty()).collect();
-            all.iter()
-                .skip(all.len().saturating_sub(LAST_LINES))
-                .map(|line| readable(line))
-                .collect()
-        }
+        (None, None) => last_lines(log, LAST_LINES)
+            .into_iter()
+            .map(readable)
+            .collect(),
     }
 }
 
@@ -281,63 +269,4 @@ fn cut(line: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_first_panic_is_shown_and_not_the_last_lines() {
-        let log = "I1 started\npanic: first\n\ngoroutine 1 [running]:\npanic: second\nI1 after\n";
-        let lines = excerpt(log);
-        assert_eq!(lines.first().map(String::as_str), Some("panic: first"));
-        assert_eq!(classify(log, false), FailureKind::Panic);
-    }
-
-    #[test]
-    fn without_a_panic_the_last_lines_are_shown() {
-        let log: String = (0..40).map(|n| format!("line {n}\n")).collect();
-        let lines = excerpt(&log);
-        assert_eq!(lines.len(), LAST_LINES);
-        assert_eq!(lines.last().map(String::as_str), Some("line 39"));
-    }
-
-    #[test]
-    fn the_word_panic_inside_a_line_is_not_a_panic() {
-        assert!(panic_lines("I1130 recovered from panic: x\n").is_none());
-    }
-
-    #[test]
-    fn a_cause_wins_over_the_panic_it_led_to() {
-        let log = "{\"level\":\"panic\",\"msg\":\"cannot write\",\"error\":\"no space left on device\"}\n\
-                   panic: cannot write\n\ngoroutine 1 [running]:\n";
-        assert_eq!(classify(log, false), FailureKind::DiskFull);
-        assert_eq!(
-            excerpt(log),
-            [
-                "panic: cannot write: no space left on device",
-                "panic: cannot write"
-            ]
-        );
-    }
-
-    #[test]
-    fn every_signature_is_found() {
-        for (kind, needles) in SIGNATURES {
-            for needle in needles {
-                assert_eq!(classify(&format!("x {needle} y"), true), kind, "{needle}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_signal_counts_only_when_the_log_says_nothing() {
-        assert_eq!(classify("I1 fine", true), FailureKind::Killed);
-        assert_eq!(classify("panic: x", true), FailureKind::Panic);
-        assert_eq!(classify("I1 fine", false), FailureKind::Other);
-    }
-
-    #[test]
-    fn a_long_line_is_cut_at_a_character() {
-        let line = "ä".repeat(LINE_LIMIT + 5);
-        assert_eq!(cut(&line).chars().count(), LINE_LIMIT + 1);
-    }
-}
+mod tests;

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use rustix::process::Resource;
 use serde::Serialize;
 
-use super::binaries::{Availability, BinaryError, Located};
+use super::binaries::{Availability, BinaryError, Located, Obtainable, Origin, Reason};
 use super::dirs::Dirs;
 use super::launch::WANTED_FILES;
 use super::ports::PortPicker;
@@ -90,52 +90,75 @@ pub fn machine(dirs: &Dirs, will_build: bool) -> Vec<Check> {
     checks
 }
 
-/// Looks at one program.
+/// Looks at one program. `flags` are those in force, as they are to be repeated in a hint; `verbose`
+/// also tells of places that simply do not hold it.
 #[must_use]
-pub fn program(located: &Located) -> Check {
+pub fn program(located: &Located, flags: &str, verbose: bool) -> Check {
     let name = located.tool.to_string();
     let mut check = match &located.availability {
         Availability::Found(binary) => {
-            let cached = if binary.from_cache {
-                "in the cache, "
-            } else {
-                ""
+            let cached = if binary.from_cache { ", cached" } else { "" };
+            let origin = match &binary.origin {
+                Origin::Downloaded { url } => format!("downloaded from {}", host(url)),
+                other => other.to_string(),
             };
+            let (version, path) = (&binary.version, binary.path.display());
             Check::new(
                 name,
                 Health::Ok,
-                format!(
-                    "{} {cached}{}: {}",
-                    binary.version,
-                    binary.origin,
-                    binary.path.display()
-                ),
+                format!("{version} {origin}{cached}\n{path}"),
             )
         }
         Availability::Obtainable(ways) => {
-            let ways: Vec<String> = ways.iter().map(ToString::to_string).collect();
+            let ways: Vec<String> = ways
+                .iter()
+                .map(|way| match way {
+                    Obtainable::Download { url } => format!("download from {}", host(url)),
+                    other => other.to_string(),
+                })
+                .collect();
             let found = format!(
-                "{} is not here yet; would {}",
+                "{} is not here yet\nwould {}",
                 located.wanted,
                 ways.join(", else ")
             );
-            Check::new(name, Health::Warning, found)
-                .hint(format!("aibom-qual plane install --only {}", located.tool))
+            Check::new(name, Health::Warning, found).hint(format!(
+                "aibom-qual plane install --only {}{flags}",
+                located.tool
+            ))
         }
         Availability::Refused(error) => {
-            let check = Check::new(name, Health::Failed, error.to_string());
+            let found = match error {
+                // The sources follow, a line each.
+                BinaryError::NoSource { version, .. } => format!("no source has {version}"),
+                other => other.to_string(),
+            };
+            let check = Check::new(name, Health::Failed, found);
             Check {
                 hint: BinaryError::hint(error),
                 ..check
             }
         }
     };
+    let failed = check.health == Health::Failed;
     for attempt in &located.passed_over {
+        // That a place does not hold a program is news only when nothing holds it.
+        if attempt.reason == Reason::NotFound && !failed && !verbose {
+            continue;
+        }
         check
             .found
             .push_str(&format!("\nnot from {}: {}", attempt.from, attempt.reason));
     }
     check
+}
+
+/// The host of an address, which says enough for a line; all of it where there is none.
+fn host(url: &str) -> String {
+    reqwest::Url::parse(url)
+        .ok()
+        .and_then(|url| url.host_str().map(str::to_owned))
+        .unwrap_or_else(|| url.to_owned())
 }
 
 /// Start times from `/proc` are what tells a recorded process from a recycled number.
@@ -165,7 +188,9 @@ fn files_limit(hard: Option<u64>) -> Check {
             Health::Failed,
             format!("limit {hard}, a plane needs {WANTED_FILES}"),
         )
-        .hint(format!("ulimit -Hn {WANTED_FILES}")),
+        .hint(format!(
+            "as root: ulimit -Hn {WANTED_FILES}; for good: nofile in /etc/security/limits.conf"
+        )),
     }
 }
 
@@ -286,14 +311,52 @@ fn clock(now: SystemTime, written: Option<SystemTime>) -> Check {
 
 #[cfg(test)]
 mod tests {
+    use semver::Version;
+
     use super::*;
+    use crate::plane::binaries::{Attempt, Source};
+    use crate::plane::tool::Tool;
 
     #[test]
     fn a_low_limit_names_the_command_that_raises_it() {
         let check = files_limit(Some(1024));
         assert_eq!(check.health, Health::Failed);
-        assert_eq!(check.hint.as_deref(), Some("ulimit -Hn 4096"));
+        let hint = check.hint.unwrap_or_default();
+        assert!(hint.starts_with("as root: ulimit -Hn 4096;"), "{hint}");
         assert_eq!(files_limit(None).health, Health::Ok);
+    }
+
+    #[test]
+    fn a_program_that_is_not_here_names_hosts_and_repeats_the_flags() {
+        let located = Located {
+            tool: Tool::KubeControllerManager,
+            wanted: Version::new(1, 36, 3),
+            availability: Availability::Obtainable(vec![
+                Obtainable::Download {
+                    url:
+                        "https://dl.k8s.io/release/v1.36.3/bin/linux/amd64/kube-controller-manager"
+                            .to_owned(),
+                },
+                Obtainable::Build {
+                    go: "go1.26.8".to_owned(),
+                },
+            ]),
+            passed_over: vec![Attempt {
+                from: Source::SearchPath,
+                reason: Reason::NotFound,
+            }],
+        };
+        let check = program(&located, " --no-download", false);
+        assert_eq!(
+            check.found,
+            "1.36.3 is not here yet\nwould download from dl.k8s.io, else build with go1.26.8"
+        );
+        assert_eq!(
+            check.hint.as_deref(),
+            Some("aibom-qual plane install --only kube-controller-manager --no-download")
+        );
+        let check = program(&located, "", true);
+        assert!(check.found.ends_with("\nnot from PATH: not found"));
     }
 
     #[test]

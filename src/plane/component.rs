@@ -1,4 +1,5 @@
-//! The command line of each component. The set of flags is the one that worked on 1.36.3 and 1.35.
+//! The command line of each component. The set of flags is the one that worked on 1.36.3 and 1.35;
+//! older releases than `binaries::OLDEST_KUBERNETES` are refused before it is used.
 
 use std::ffi::OsString;
 use std::path::Path;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use semver::Version;
 use serde::{Deserialize, Serialize};
 
+use super::binaries::{Origin, Source};
 use super::tool::Tool;
 
 /// Something that happened while binaries were obtained or a plane started, ran or stopped.
@@ -25,8 +26,10 @@ pub enum Event {
         tool: Tool,
         /// Its version.
         version: Version,
-        /// Where it came from, in words.
-        origin: String,
+        /// Where it first came from.
+        origin: Origin,
+        /// Whether it was in our cache.
+        from_cache: bool,
     },
     /// A cached binary no longer has its recorded digest and was moved aside.
     BinarySetAside {
@@ -41,10 +44,12 @@ pub enum Event {
     SourceSkipped {
         /// The program.
         tool: Tool,
-        /// The source, in words (`download`, `KUBEBUILDER_ASSETS`, …).
-        origin: String,
-        /// Why it was passed over.
+        /// The source.
+        origin: Source,
+        /// Why it was passed over, in words.
         reason: String,
+        /// Whether the same was already told of this source for an earlier program.
+        repeated: bool,
     },
     /// A download began.
     DownloadStarted {
@@ -86,8 +91,8 @@ pub enum Event {
         tool: Tool,
         /// Its version.
         version: Version,
-        /// Where it came from, in words.
-        origin: String,
+        /// Where it came from.
+        origin: Origin,
         /// How long it took.
         took: Duration,
     },
@@ -120,6 +125,8 @@ pub enum Event {
         /// What it does now, in words.
         doing: String,
     },
+    /// Nothing is being waited for any more: the plane is ready, or it has ended.
+    Idle,
     /// A component became ready.
     ComponentReady {
         /// The component.

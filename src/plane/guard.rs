@@ -12,7 +12,7 @@ use rustix::process::{Resource, Signal};
 
 use super::autopsy::ComponentFailure;
 use super::binaries;
-use super::error::{PlaneError, chain};
+use super::error::PlaneError;
 use super::event::{Event, Sink};
 use super::identity::ProcessIdentity;
 use super::launch::WANTED_FILES;
@@ -25,6 +25,7 @@ use super::start;
 use super::starter::Running;
 use super::state::{Lifetime, Phase, PlaneState, SCHEMA};
 use super::tool::Tool;
+use crate::error_chain::chain;
 
 /// KCM and scheduler stop within a second or two.
 const CLIENTS_GRACE: Duration = Duration::from_secs(2);
@@ -84,6 +85,7 @@ impl Plane {
         let brought_up =
             start::bring_up(&shared, options, &found, kept_port, &mut plane.running).await;
         let ready = brought_up.and_then(|()| Ok(shared.set_ready()?));
+        shared.event(Event::Idle);
         let died = shared.failures().borrow().clone();
         match (ready, died) {
             (Ok(()), None) => Ok(plane),
@@ -170,12 +172,14 @@ impl Plane {
             Lifetime::ThrowAway => APISERVER_GRACE,
             Lifetime::Persistent => APISERVER_GRACE_PERSISTENT,
         };
+        self.shared.phase_event("stopping");
         let (kcm, scheduler) = tokio::join!(
             self.stop_one(Tool::KubeControllerManager, CLIENTS_GRACE),
             self.stop_one(Tool::KubeScheduler, CLIENTS_GRACE),
         );
         let apiserver = self.stop_one(Tool::KubeApiserver, api_grace).await;
         let etcd = self.stop_one(Tool::Etcd, ETCD_GRACE).await;
+        self.shared.event(Event::Idle);
         let mut components = BTreeMap::new();
         for stopped in [kcm, scheduler, apiserver, etcd] {
             if let Some((tool, stopped)) = stopped? {

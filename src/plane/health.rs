@@ -6,6 +6,8 @@ use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use kube::api::Api;
 use tokio::time::sleep;
 
+use crate::error_chain::innermost;
+
 /// Between two looks. Short, since the looks are cheap and the start is waited for.
 const INTERVAL: Duration = Duration::from_millis(25);
 /// For one answer. A starting server may accept a connection long before it answers.
@@ -88,15 +90,6 @@ fn failing_checks(text: &str) -> String {
         failing.join(", ")
     };
     said.chars().take(TEXT_LIMIT).collect()
-}
-
-/// The cause that the operating system or TLS gave; the layers above only repeat the URL.
-fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut cause = error;
-    while let Some(next) = cause.source() {
-        cause = next;
-    }
-    cause.to_string()
 }
 
 /// Whether this very process listens on the port of 127.0.0.1: one of its descriptors is the socket

@@ -235,3 +235,57 @@ async fn an_unpinned_version_is_never_built() {
     );
     assert!(error.hint().is_some_and(|hint| hint.contains("1.36.3")));
 }
+
+#[tokio::test]
+async fn caches_left_by_an_interrupted_run_are_removed_when_nothing_is_lacking() {
+    let world = World::new(&[Tool::KubeScheduler]).go(BUILDS);
+    world.ensure(&Recorder::default()).await.unwrap();
+    let left = world.path("cache/go/mod");
+    let leave = || {
+        fs::create_dir_all(&left).unwrap();
+        fs::write(left.join("module"), "x").unwrap();
+    };
+    leave();
+    // Somebody else is at work: the caches are theirs.
+    let lock = fs::File::open(world.path("cache/binaries.lock")).unwrap();
+    lock.lock().unwrap();
+    world.ensure(&Recorder::default()).await.unwrap();
+    assert!(left.exists());
+    lock.unlock().unwrap();
+
+    let events = Recorder::default();
+    world.ensure(&events).await.unwrap();
+    assert!(!world.path("cache/go").exists());
+    let removed = |event: &Event| matches!(event, Event::BuildCacheRemoved { bytes } if *bytes > 0);
+    assert!(events.events().iter().any(removed));
+}
+
+#[tokio::test]
+async fn the_user_s_module_proxy_reaches_the_build() {
+    let world = World::new(&[Tool::KubeScheduler]);
+    let (goenv, seen) = (world.path("goenv"), world.path("seen"));
+    fs::write(&goenv, "GOPROXY=http://proxy.example\n").unwrap();
+    let mut world = world.go(&format!(
+        "if [ \"$1\" = env ]; then\n\
+           [ \"$GOENV\" = {goenv} ] || exit 1\n\
+           echo '{{\"GOPROXY\": \"http://proxy.example\", \"GOSUMDB\": \"off\", \"GOPRIVATE\": \"\"}}'; exit\n\
+         fi\n\
+         echo $GOENV $GOPROXY $GOSUMDB > {seen}; {BUILDS}",
+        goenv = goenv.display(),
+        seen = seen.display()
+    ));
+    world.request.sources.environment.goenv = Some(goenv);
+    world.ensure(&Recorder::default()).await.unwrap();
+    assert_eq!(
+        fs::read_to_string(seen).unwrap(),
+        "off http://proxy.example off\n"
+    );
+}
+
+#[tokio::test]
+async fn a_fresh_program_gets_more_time_to_tell_its_version_than_a_stray_one() {
+    let mut world = World::new(&[Tool::KubeScheduler])
+        .go("printf '#!/bin/sh\\nsleep 2\\necho Kubernetes v1.36.3\\n' > $out");
+    world.request.sources.timeouts.version = Duration::from_secs(1);
+    world.ensure(&Recorder::default()).await.unwrap();
+}

@@ -177,3 +177,32 @@ async fn locating_obtains_nothing() {
         Availability::Refused(BinaryError::NoSource { .. })
     ));
 }
+
+#[tokio::test]
+async fn a_kubernetes_that_is_too_old_is_refused_at_once() {
+    let mut world = World::new(&[Tool::Etcd, Tool::KubeScheduler]).go(BUILDS);
+    world.request.kubernetes = Version::new(1, 32, 9);
+    let error = world.ensure(&Recorder::default()).await.expect_err("old");
+    assert!(
+        matches!(error, BinaryError::KubernetesTooOld { .. }),
+        "{error:?}"
+    );
+    assert_eq!(
+        error.hint().as_deref(),
+        Some("choose 1.33.0 or newer with --kubernetes")
+    );
+    assert!(!world.path("cache").exists());
+
+    let located = locate(&world.dirs, &launcher(), &world.request).await;
+    let refused = located.iter().map(|located| {
+        matches!(
+            &located.availability,
+            Availability::Refused(BinaryError::KubernetesTooOld { .. })
+        )
+    });
+    assert_eq!(refused.collect::<Vec<_>>(), [false, true]);
+
+    world.request.tools = vec![Tool::Etcd];
+    let error = world.ensure(&Recorder::default()).await.expect_err("no go");
+    assert!(!matches!(error, BinaryError::KubernetesTooOld { .. }));
+}

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use aibom_qual::plane::binaries::{Binaries, BinaryError, Sha256};
+use aibom_qual::plane::binaries::{Binaries, BinaryError, Origin, Sha256};
 use aibom_qual::plane::event::Event;
 use aibom_qual::plane::tool::Tool;
 
@@ -51,7 +51,11 @@ async fn a_good_file_is_installed_once_and_checked_afterwards() {
     assert_eq!(server.asked(SCHEDULER).len(), 1);
     assert!(matches!(
         events.events().as_slice(),
-        [Event::BinaryFound { origin, .. }] if origin.starts_with("cached, downloaded from http://")
+        [Event::BinaryFound {
+            origin: Origin::Downloaded { .. },
+            from_cache: true,
+            ..
+        }]
     ));
 }
 

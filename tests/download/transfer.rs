@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use aibom_qual::plane::binaries::Reason;
+use aibom_qual::plane::binaries::{BinaryError, Reason, Sha256};
+use aibom_qual::plane::event::Event;
 use aibom_qual::plane::tool::Tool;
 
 use crate::http::{Answer, Asked, Server};
@@ -140,7 +141,7 @@ async fn a_host_that_does_not_answer_is_asked_once() {
              printf '#!/bin/sh\\necho %s\\n' \"$words\" > $out",
         );
         world.request.sources.timeouts.connect = Duration::from_millis(300);
-        world.request.sources.timeouts.stall = Duration::from_millis(300);
+        world.request.sources.timeouts.answer = Duration::from_millis(300);
         let events = Recorder::default();
         let binaries = world.ensure(&events).await.unwrap();
         assert_eq!(binaries.iter().count(), 4);
@@ -149,8 +150,63 @@ async fn a_host_that_does_not_answer_is_asked_once() {
             .iter()
             .filter(|why| why.contains("cannot be reached"));
         assert_eq!(unreachable.count(), 4, "{skipped:?}");
+        let news = |event: &Event| {
+            matches!(
+                event,
+                Event::SourceSkipped {
+                    repeated: false,
+                    ..
+                }
+            )
+        };
+        let events = events.events();
+        assert_eq!(events.iter().filter(|event| news(event)).count(), 1);
+        // The operating system's words alone, not where each layer noticed it.
+        assert!(!skipped[0].contains("error sending request"), "{skipped:?}");
     }
     silent.set_nonblocking(true).unwrap();
     silent.accept().expect("the host was asked");
     assert!(silent.accept().is_err(), "the host was asked twice");
+}
+
+/// Serves the checksum, then the file without a length: only the end of the connection ends it. The
+/// first time so many bytes are missing, later as many as `later` says.
+async fn serving_until_closed(first: usize, later: usize) -> reqwest::Url {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        let mut missing = first;
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut request = vec![0; 4096];
+            let length = stream.read(&mut request).await.unwrap_or_default();
+            let path = String::from_utf8_lossy(&request[..length]).into_owned();
+            let content = crate::scheduler();
+            let body = if path.contains(".sha256 ") {
+                Sha256::of(&[&content]).to_string().into_bytes()
+            } else {
+                let end = content.len() - missing;
+                missing = later;
+                content[..end].to_vec()
+            };
+            let _ = stream
+                .write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")
+                .await;
+            let _ = stream.write_all(&body).await;
+            let _ = stream.shutdown().await;
+        }
+    });
+    format!("http://{address}").parse().unwrap()
+}
+
+#[tokio::test]
+async fn a_body_without_a_length_may_have_been_cut_once() {
+    let url = serving_until_closed(1_000_000, 0).await;
+    let world = World::new(&[Tool::KubeScheduler]).unpinned().mirror(url);
+    assert_is_scheduler(&world.ensure(&Recorder::default()).await.unwrap());
+
+    let url = serving_until_closed(1_000_000, 1).await;
+    let world = World::new(&[Tool::KubeScheduler]).unpinned().mirror(url);
+    let error = world.ensure(&Recorder::default()).await.expect_err("wrong");
+    assert!(matches!(error, BinaryError::Checksum { .. }), "{error:?}");
 }

@@ -2,7 +2,6 @@
 
 use std::error::Error;
 use std::io;
-use std::iter;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -12,9 +11,7 @@ use rustls::CertificateError;
 use rustls::pki_types::UnixTime;
 
 use super::Fault;
-
-/// A chain of errors longer than this is a circle.
-const LONGEST_CHAIN: usize = 32;
+use crate::error_chain::{causes, chain};
 
 /// Classifies a failed request.
 #[must_use]
@@ -27,29 +24,12 @@ pub fn diagnose(error: &kube::Error) -> Fault {
 pub fn diagnose_chain(error: &(dyn Error + 'static)) -> Fault {
     // The innermost cause that has a type is the most telling one: a refused connection is reported
     // as a failed service because of a failed connector because of it.
-    let causes: Vec<_> = chain(error).collect();
+    let causes: Vec<_> = causes(error).collect();
     causes
         .iter()
         .rev()
         .find_map(|cause| from_type(*cause))
-        .unwrap_or_else(|| Fault::Other(in_words(&causes)))
-}
-
-/// The error and what caused it, from the outside in.
-fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
-    iter::successors(Some(error), |error| cause(*error)).take(LONGEST_CHAIN)
-}
-
-/// An [`io::Error`] made from another error passes over it to that error's own cause, so it is
-/// unwrapped by hand.
-fn cause<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
-    let wrapped = error
-        .downcast_ref::<io::Error>()
-        .and_then(io::Error::get_ref);
-    match wrapped {
-        Some(wrapped) => Some(wrapped),
-        None => error.source(),
-    }
+        .unwrap_or_else(|| Fault::Other(chain(error)))
 }
 
 fn from_type(error: &(dyn Error + 'static)) -> Option<Fault> {
@@ -211,22 +191,6 @@ pub fn from_status(status: &Status) -> Fault {
 fn lacks_service_account(message: &str) -> bool {
     message.contains("no API token found for service account")
         || message.contains("error looking up service account")
-}
-
-/// The causes from the outside in, without those that repeat what was said.
-fn in_words(causes: &[&(dyn Error + 'static)]) -> String {
-    let mut words = String::new();
-    for cause in causes {
-        let cause = cause.to_string();
-        if words.contains(&cause) {
-            continue;
-        }
-        if !words.is_empty() {
-            words.push_str(": ");
-        }
-        words.push_str(&cause);
-    }
-    words
 }
 
 fn date(at: UnixTime) -> Option<DateTime<Utc>> {

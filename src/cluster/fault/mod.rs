@@ -32,8 +32,11 @@ pub enum Fault {
         /// What this machine's clock said.
         now: Option<DateTime<Utc>>,
     },
-    /// The server's certificate was not issued by the authority that the kubeconfig names.
-    #[error("the server's certificate was not issued by the authority in the kubeconfig")]
+    /// The server's certificate was not issued by the authority for servers that the kubeconfig names.
+    #[error(
+        "the server's certificate was not issued by the authority for servers in the kubeconfig \
+         (certificate-authority)"
+    )]
     UnknownAuthority,
     /// The server's certificate is for another name or address.
     #[error(
@@ -49,8 +52,12 @@ pub enum Fault {
     /// TLS failed in another way.
     #[error("the TLS connection failed: {0}")]
     Tls(String),
-    /// The server does not accept who we say we are.
-    #[error("the server does not accept the client's credentials")]
+    /// The server does not accept who we say we are: another authority than the server's own one
+    /// decides about that.
+    #[error(
+        "the server does not accept the client's credentials: its authority for clients did not \
+         issue this certificate, or it has expired, or the token is not one of this server's"
+    )]
     Unauthorized,
     /// The server knows who we are and does not allow the request.
     #[error("the server does not allow it: {message}")]
@@ -149,13 +156,15 @@ impl Fault {
             }
             Self::CertificateNotYetValid { .. } => "check the clock of this machine",
             Self::UnknownAuthority => {
-                "take the kubeconfig of this very cluster: it may be a new cluster at an old address"
+                "take the kubeconfig of this very cluster: it may be a new cluster at an old address, or \
+                 a proxy in between that shows a certificate of its own"
             }
             Self::NameMismatch { .. } => {
                 "use one of these names in the kubeconfig, or set tls-server-name there"
             }
             Self::Unauthorized => {
-                "check that the client certificate or token belongs to this cluster and has not expired"
+                "take client-certificate and client-key, or the token, from this cluster's present \
+                 kubeconfig, and check the clock"
             }
             Self::Forbidden { .. } => "grant the permission that the message names",
             Self::ServiceAccountNotReady { .. } => {

@@ -1,8 +1,8 @@
 //! Builds programs from pinned Go modules, writing nothing outside the cache.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
-use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -10,11 +10,13 @@ use std::time::{Duration, Instant};
 use super::cache::{Cache, make_dir};
 use super::error::BinaryError;
 use super::go::{self, Go};
+use super::lock::Lock;
 use super::pins::{self, Pin};
 use super::platform::Platform;
 use super::reason::{GoProblem, Reason};
 use super::source::{Environment, Origin, Timeouts};
 use super::{Fault, Want, blocking};
+use crate::plane::autopsy;
 use crate::plane::event::{Event, Sink};
 use crate::plane::launch::{Launcher, Mode};
 use crate::plane::process::{Child, Spec};
@@ -22,6 +24,8 @@ use crate::plane::process::{Child, Spec};
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 /// For the compilers to go after a build has exceeded its deadline.
 const GRACE: Duration = Duration::from_secs(10);
+/// Of a log's end, how much is read.
+const TAIL_BYTES: u64 = 16 * 1024;
 /// Lines of the log that an error shows.
 const TAIL_LINES: usize = 30;
 
@@ -136,7 +140,7 @@ impl<'a> Builder<'a> {
         Ok(Spec {
             program: go.path.clone(),
             args,
-            env: self.variables(&root, &temporary),
+            env: self.variables(go, &root, &temporary),
             env_remove: Vec::new(),
             cwd: Some(modules),
             log,
@@ -144,8 +148,9 @@ impl<'a> Builder<'a> {
         })
     }
 
-    fn variables(&self, root: &Path, temporary: &Path) -> Vec<(OsString, OsString)> {
+    fn variables(&self, go: &Go, root: &Path, temporary: &Path) -> Vec<(OsString, OsString)> {
         let mut env = go::isolation();
+        env.extend(go.settings.iter().cloned());
         let mut set = |name: &str, value: OsString| env.push((name.into(), value));
         set("CGO_ENABLED", "0".into());
         set("GOOS", "linux".into());
@@ -209,21 +214,36 @@ impl<'a> Builder<'a> {
     /// Removes Go's private folders if something was built. They are kept after a failure, so that
     /// the next build goes on where this one stopped.
     pub(super) async fn clean_up(&self, sink: &dyn Sink) {
-        let shared = self.environment.gocache.is_some() && self.environment.gomodcache.is_some();
-        if !self.built {
-            return;
+        if self.built {
+            remove_caches(self.cache, sink).await;
         }
-        let root = self.cache.go();
-        let removed = blocking(move || {
-            let bytes = bytes_below(&root);
-            fs::remove_dir_all(&root).map(|()| bytes)
-        });
-        // Everything that was asked for is there; folders left behind are no reason to fail.
-        if let Ok(Ok(bytes)) = removed.await
-            && !shared
-        {
-            sink.event(Event::BuildCacheRemoved { bytes });
-        }
+    }
+}
+
+/// Removes Go's private folders that were left by somebody who was interrupted between the last
+/// build and the cleaning. Only for a caller that lacks nothing; whoever builds now keeps them.
+pub(super) async fn clear_leavings(cache: &Cache, sink: &dyn Sink) {
+    if !cache.go().exists() {
+        return;
+    }
+    let Some(mut lock) = Lock::try_acquire(&cache.lock()) else {
+        return;
+    };
+    lock.note("removing build caches");
+    remove_caches(cache, sink).await;
+}
+
+async fn remove_caches(cache: &Cache, sink: &dyn Sink) {
+    let root = cache.go();
+    let removed = blocking(move || {
+        // Modules and objects may be elsewhere, where the user wants them; then there is no news.
+        let private = ["cache", "mod"].iter().any(|name| root.join(name).exists());
+        let bytes = bytes_below(&root);
+        fs::remove_dir_all(&root).map(|()| private.then_some(bytes))
+    });
+    // Everything that was asked for is there; folders left behind are no reason to fail.
+    if let Ok(Ok(Some(bytes))) = removed.await {
+        sink.event(Event::BuildCacheRemoved { bytes });
     }
 }
 
@@ -246,24 +266,13 @@ fn failure(want: &Want, how: String, log: &Path) -> BinaryError {
     }
 }
 
-/// The last non-empty lines of a log, as far as its last 16 KiB go.
+/// The last non-empty lines of a log; a log that cannot be read has none.
 fn last_lines(log: &Path, count: usize) -> Vec<String> {
-    let read = || -> io::Result<Vec<u8>> {
-        let mut file = File::open(log)?;
-        let size = file.metadata()?.len();
-        file.seek(SeekFrom::Start(size.saturating_sub(16 * 1024)))?;
-        let mut bytes = Vec::new();
-        file.take(16 * 1024).read_to_end(&mut bytes)?;
-        Ok(bytes)
-    };
-    let bytes = read().unwrap_or_default();
-    let text = String::from_utf8_lossy(&bytes);
-    let lines: Vec<_> = text
-        .lines()
-        .filter(|line| !line.trim().is_empty())
-        .collect();
-    let tail = lines.iter().skip(lines.len().saturating_sub(count));
-    tail.map(|line| (*line).to_owned()).collect()
+    let text = autopsy::read_end(log, TAIL_BYTES).unwrap_or_default();
+    autopsy::last_lines(&text, count)
+        .into_iter()
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Disk space of a folder, in bytes; what cannot be read counts nothing.

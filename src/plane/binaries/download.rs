@@ -1,21 +1,20 @@
 //! Fetches official releases (or a mirror's copy): checksum first, then the file, resumed where it
 //! stopped, and used only when its digest is the published one.
 
-use std::collections::HashMap;
-use std::error::Error as _;
 use std::io;
-use std::net::IpAddr;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
-use reqwest::header::{CONTENT_RANGE, RANGE};
-use reqwest::{Client, Response, StatusCode, Url, redirect};
+use reqwest::header::{CONTENT_RANGE, RANGE, TRANSFER_ENCODING};
+use reqwest::{Client, Response, StatusCode, Url, Version};
 use tokio::fs::{File, OpenOptions};
 use tokio::io::{AsyncWriteExt as _, BufWriter};
 
 use super::archive::{self, ArchiveError};
 use super::cache::Slot;
+use super::client::{self, why};
 use super::error::BinaryError;
+use super::hosts::Hosts;
 use super::official::{Release, published_digest, shown};
 use super::platform::Platform;
 use super::progress::Progress;
@@ -26,23 +25,36 @@ use super::{Fault, Want, blocking};
 use crate::plane::event::Sink;
 use crate::plane::tool::Tool;
 
-const MOST_REDIRECTS: usize = 5;
 const MOST_RESUMES: u32 = 2;
 /// The longest checksum file, in bytes.
 const MOST_CHECKSUM: usize = 1 << 20;
 
-/// Downloads for one call of `ensure`; remembers hosts that cannot be reached for as long.
+/// Downloads for one call of `ensure`.
 pub(super) struct Downloader<'a> {
     mirror: Option<&'a Url>,
     timeouts: Timeouts,
     client: Option<Client>,
-    unreachable: HashMap<String, String>,
+    hosts: Hosts,
+}
+
+/// What is known of a file that has arrived.
+struct Arrived {
+    /// A part of it was there before, or it had to be resumed.
+    resumed: bool,
+    /// See [`Transfer::Complete`].
+    announced: bool,
 }
 
 /// How a transfer of (the rest of) a file ended.
 enum Transfer {
-    Complete,
-    Cut { received: u64, total: Option<u64> },
+    /// Its end was announced (by a length, chunks or frames), or is only where the connection ended.
+    Complete {
+        announced: bool,
+    },
+    Cut {
+        received: u64,
+        total: Option<u64>,
+    },
 }
 
 impl<'a> Downloader<'a> {
@@ -51,7 +63,7 @@ impl<'a> Downloader<'a> {
             mirror,
             timeouts,
             client: None,
-            unreachable: HashMap::new(),
+            hosts: Hosts::default(),
         }
     }
 
@@ -99,7 +111,7 @@ impl<'a> Downloader<'a> {
         let expected = self.published(release).await?;
         let mut started_over = false;
         loop {
-            let resumed = self.complete(tool, url, part, sink).await?;
+            let arrived = self.complete(tool, url, part, sink).await?;
             let file = part.to_path_buf();
             let (found, _) = blocking(move || Sha256::of_file(&file))
                 .await?
@@ -108,8 +120,9 @@ impl<'a> Downloader<'a> {
                 return Ok(());
             }
             remove(part).await?;
-            // What was resumed may be two different files in one: only a whole one tells.
-            if started_over || !resumed {
+            // What was resumed may be two different files in one, and what ended with the connection
+            // may be cut: only a whole file tells, and so does the second one.
+            if started_over || (arrived.announced && !arrived.resumed) {
                 return Err(Fault::Stop(BinaryError::Checksum {
                     tool,
                     url: shown(url),
@@ -149,14 +162,14 @@ impl<'a> Downloader<'a> {
         })
     }
 
-    /// Fetches what `part` lacks. Whether a part of it was there before or had to be resumed.
+    /// Fetches what `part` lacks.
     async fn complete(
         &mut self,
         tool: Tool,
         url: &Url,
         part: &Path,
         sink: &dyn Sink,
-    ) -> Result<bool, Fault> {
+    ) -> Result<Arrived, Fault> {
         let mut progress = Progress::new(tool, url, sink);
         let mut resumes = 0;
         let mut resumed = false;
@@ -168,7 +181,7 @@ impl<'a> Downloader<'a> {
             };
             resumed |= offset > 0;
             match self.transfer(url, part, offset, &mut progress).await? {
-                Transfer::Complete => return Ok(resumed),
+                Transfer::Complete { announced } => return Ok(Arrived { resumed, announced }),
                 Transfer::Cut { .. } if resumes < MOST_RESUMES => resumes += 1,
                 Transfer::Cut { received, total } => {
                     return Err(Fault::Skip(Reason::Truncated {
@@ -204,9 +217,12 @@ impl<'a> Downloader<'a> {
                 }
             },
             // There is nothing after what is here; the digest decides whether that is right.
-            StatusCode::RANGE_NOT_SATISFIABLE if offset > 0 => return Ok(Transfer::Complete),
+            StatusCode::RANGE_NOT_SATISFIABLE if offset > 0 => {
+                return Ok(Transfer::Complete { announced: true });
+            }
             _ => return Err(bad_status(url, &response).into()),
         };
+        let announced = total.is_some() || announces_its_end(&response);
         progress.start(total);
         let disk = |error| Fault::Stop(BinaryError::io(part, error));
         let mut file = open(part, received > 0).await.map_err(disk)?;
@@ -218,7 +234,7 @@ impl<'a> Downloader<'a> {
                     progress.at(received);
                 }
                 Ok(Ok(None)) if total.is_none_or(|total| received >= total) => {
-                    break Ok(Transfer::Complete);
+                    break Ok(Transfer::Complete { announced });
                 }
                 Ok(_) => break Ok(Transfer::Cut { received, total }),
                 Err(fault) => break Err(fault),
@@ -232,30 +248,32 @@ impl<'a> Downloader<'a> {
 
     async fn get(&mut self, url: &Url, offset: u64) -> Result<Response, Fault> {
         let host = host_and_port(url);
-        if let Some(why) = self.unreachable.get(&host) {
-            let why = why.clone();
+        if let Some(why) = self.hosts.unreachable(&host) {
+            let why = why.to_owned();
             return Err(Reason::Unreachable { host, why }.into());
         }
         let mut request = self.client()?.get(url.clone());
         if offset > 0 {
             request = request.header(RANGE, format!("bytes={offset}-"));
         }
-        // Connecting has its own, shorter deadline inside of this one.
-        let patience = self.timeouts.connect + self.timeouts.stall;
+        let patience = self.hosts.patience(&host, &self.timeouts);
         let why = match tokio::time::timeout(patience, request.send()).await {
-            Ok(Ok(response)) => return Ok(response),
+            Ok(Ok(response)) => {
+                self.hosts.answered(host);
+                return Ok(response);
+            }
             Ok(Err(error)) if error.is_redirect() => {
-                let (url, why) = (shown(url), chain(error));
+                let (url, why) = (shown(url), why(error));
                 return Err(Reason::Redirect { url, why }.into());
             }
-            Ok(Err(error)) if error.is_connect() || error.is_timeout() => chain(error),
+            Ok(Err(error)) if error.is_connect() || error.is_timeout() => why(error),
             Ok(Err(error)) => {
-                let (url, why) = (shown(url), chain(error));
+                let (url, why) = (shown(url), why(error));
                 return Err(Reason::Transfer { url, why }.into());
             }
             Err(_) => format!("no answer within {patience:?}"),
         };
-        self.unreachable.insert(host.clone(), why.clone());
+        self.hosts.failed(host.clone(), why.clone());
         Err(Reason::Unreachable { host, why }.into())
     }
 
@@ -268,7 +286,7 @@ impl<'a> Downloader<'a> {
     ) -> Result<Result<Option<impl Deref<Target = [u8]> + use<>>, String>, Fault> {
         let after = self.timeouts.stall;
         match tokio::time::timeout(after, response.chunk()).await {
-            Ok(chunk) => Ok(chunk.map_err(chain)),
+            Ok(chunk) => Ok(chunk.map_err(why)),
             Err(_) => Err(Fault::Skip(Reason::Stalled {
                 url: shown(url),
                 received,
@@ -280,37 +298,12 @@ impl<'a> Downloader<'a> {
     /// Made at the first use: reading the system's certificates takes a moment.
     fn client(&mut self) -> Result<&Client, Fault> {
         if self.client.is_none() {
-            self.client = Some(self.new_client()?);
+            let client = client::new(self.mirror, self.timeouts);
+            self.client = Some(client.map_err(|why| unusable_tls(&why))?);
         }
         self.client
             .as_ref()
             .ok_or_else(|| unusable_tls("no client"))
-    }
-
-    fn new_client(&self) -> Result<Client, Fault> {
-        // Without one, reqwest panics.
-        if rustls::crypto::CryptoProvider::get_default().is_none() {
-            return Err(unusable_tls("no cryptography is installed in this process"));
-        }
-        let official = self.mirror.is_none();
-        let mut builder = Client::builder()
-            .user_agent(concat!("aibom-qual/", env!("CARGO_PKG_VERSION")))
-            .connect_timeout(self.timeouts.connect)
-            .https_only(official)
-            .redirect(redirect::Policy::custom(move |attempt| {
-                if attempt.previous().len() > MOST_REDIRECTS {
-                    attempt.error(format!("more than {MOST_REDIRECTS} redirects"))
-                } else if official && attempt.url().scheme() != "https" {
-                    attempt.error("an official release redirects to a place without https")
-                } else {
-                    attempt.follow()
-                }
-            }));
-        // A proxy cannot reach our loopback.
-        if self.mirror.is_some_and(is_loopback) {
-            builder = builder.no_proxy();
-        }
-        builder.build().map_err(|error| unusable_tls(&chain(error)))
     }
 }
 
@@ -346,6 +339,14 @@ async fn remove(part: &Path) -> Result<(), BinaryError> {
     }
 }
 
+/// Whether a body without a length says where it ends; otherwise a cut one looks like a whole one.
+fn announces_its_end(response: &Response) -> bool {
+    let encodings = response.headers().get_all(TRANSFER_ENCODING).iter();
+    let mut encodings = encodings.filter_map(|value| value.to_str().ok());
+    response.version() >= Version::HTTP_2
+        || encodings.any(|value| value.to_ascii_lowercase().contains("chunked"))
+}
+
 /// Start and total of `bytes START-END/TOTAL`.
 fn content_range(response: &Response) -> Option<(u64, Option<u64>)> {
     let value = response.headers().get(CONTENT_RANGE)?.to_str().ok()?;
@@ -374,23 +375,4 @@ fn host_and_port(url: &Url) -> String {
         Some(port) => format!("{host}:{port}"),
         None => host.to_owned(),
     }
-}
-
-fn is_loopback(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or_default();
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
-}
-
-/// The whole story of an error, without the address (it may hold a password).
-fn chain(error: reqwest::Error) -> String {
-    let error = error.without_url();
-    let mut words = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        words.push_str(": ");
-        words.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    words
 }

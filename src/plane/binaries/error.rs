@@ -24,6 +24,14 @@ pub enum BinaryError {
         /// The architecture.
         arch: &'static str,
     },
+    /// No plane can be made of so old a Kubernetes.
+    #[error("kubernetes {version} is too old, the oldest supported version is {oldest}")]
+    KubernetesTooOld {
+        /// The version asked for.
+        version: Version,
+        /// The oldest that is supported.
+        oldest: Version,
+    },
     /// The folder that the user named lacks programs.
     #[error("{} holds no {}", dir.display(), list(tools))]
     MissingInDir {
@@ -146,6 +154,9 @@ impl BinaryError {
     pub fn hint(&self) -> Option<String> {
         let hint = match self {
             Self::Platform { .. } => "run on Linux, on x86-64 or arm64".to_owned(),
+            Self::KubernetesTooOld { oldest, .. } => {
+                format!("choose {oldest} or newer with --kubernetes")
+            }
             Self::MissingInDir { .. } => {
                 "put the missing programs there, or leave --binaries out".to_owned()
             }
@@ -168,6 +179,11 @@ impl BinaryError {
             Self::Lock { .. } => {
                 "wait for that process or end it, then try again; the lock goes with it".to_owned()
             }
+            Self::Build { tail, .. } if tail.iter().any(|line| fetch_failed(line)) => {
+                "Go could not fetch the modules; name a module proxy that can be reached \
+                 (go env -w GOPROXY=URL), then try again: the build goes on where it stopped"
+                    .to_owned()
+            }
             Self::Build { log, .. } => format!(
                 "read {}, then try again: the build goes on where it stopped",
                 log.display()
@@ -177,7 +193,27 @@ impl BinaryError {
     }
 }
 
+/// Whether Go says in this line that it did not get a module. Compilers do not speak of connections.
+fn fetch_failed(line: &str) -> bool {
+    [
+        "dial tcp",
+        "proxyconnect tcp",
+        "no such host",
+        "i/o timeout",
+        "TLS handshake timeout",
+        "x509: certificate",
+        "module lookup disabled",
+        "reading https://",
+        "reading http://",
+    ]
+    .iter()
+    .any(|needle| line.contains(needle))
+}
+
 fn unusable_hint(problem: &Problem, from: &Source) -> Option<String> {
+    if let Problem::Slow { .. } = problem {
+        return Some("try again when this machine has less to do".to_owned());
+    }
     if *from != Source::Explicit {
         return Some("report this: a release or build does not hold what it names".to_owned());
     }
@@ -237,6 +273,48 @@ mod tests {
             BinaryError::Permission { .. }
         ));
         assert!(matches!(of(rustix::io::Errno::IO), BinaryError::Io { .. }));
+    }
+
+    #[test]
+    fn modules_that_cannot_be_fetched_are_a_matter_of_the_network() {
+        let hint = |line: &str| {
+            BinaryError::Build {
+                tool: Tool::Etcd,
+                version: Version::new(3, 6, 15),
+                how: "ended with exit status: 1".to_owned(),
+                log: "/cache/logs/build-etcd.log".into(),
+                tail: vec!["go: downloading x".to_owned(), line.to_owned()],
+            }
+            .hint()
+            .unwrap_or_default()
+        };
+        for line in [
+            "go: x@v1.0.0: Get \"https://proxy.example/x\": dial tcp: lookup proxy.example: no such host",
+            "go: x@v1.0.0: reading https://proxy.example/x.zip: 502 Bad Gateway",
+            "go: x@v1.0.0: module lookup disabled by GOPROXY=off",
+        ] {
+            assert!(hint(line).contains("GOPROXY"), "{line}");
+        }
+        assert!(hint("x.go:1:1: undefined: y").starts_with("read /cache/logs"));
+    }
+
+    #[test]
+    fn a_slow_machine_is_not_a_broken_release() {
+        let hint = |problem| {
+            let from = Source::Build;
+            BinaryError::Unusable {
+                tool: Tool::Etcd,
+                from,
+                path: "/etcd".into(),
+                problem,
+            }
+            .hint()
+        };
+        let slow = hint(Problem::Slow {
+            after: Duration::from_secs(30),
+        });
+        assert!(slow.is_some_and(|hint| !hint.contains("report")));
+        assert!(hint(Problem::NotAProgram).is_some_and(|hint| hint.contains("report")));
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! The Go toolchain of this machine: where it is and whether it is new enough.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use semver::{Prerelease, Version};
@@ -19,7 +20,20 @@ pub(super) struct Go {
     version: Version,
     /// As it calls itself, `go1.26.8`.
     pub(super) name: String,
+    /// The user's settings of [`SETTINGS`], as variables.
+    pub(super) settings: Vec<(OsString, OsString)>,
 }
+
+/// Where modules come from and how they are verified. A closed network can set these only with
+/// `go env -w`, and nothing is built there without them.
+const SETTINGS: [&str; 6] = [
+    "GOPROXY",
+    "GOSUMDB",
+    "GONOSUMDB",
+    "GOPRIVATE",
+    "GONOPROXY",
+    "GOINSECURE",
+];
 
 /// What makes Go independent of the user's settings, of a workspace above the cache, and of
 /// toolchains that it would fetch by itself.
@@ -54,13 +68,22 @@ pub(super) async fn find(
     env.push(("XDG_CONFIG_HOME".into(), "/dev/null".into()));
     let printed = match probe::output(launcher, &path, &["version"], &env, deadline).await {
         Ok(printed) => printed,
-        Err(why) => return Err(GoProblem::NoVersion { path, why }),
+        Err(error) => {
+            let why = error.to_string();
+            return Err(GoProblem::NoVersion { path, why });
+        }
     };
     let name = printed
         .strip_prefix("go version ")
         .and_then(|rest| rest.split_ascii_whitespace().next());
     match name.and_then(|name| Some((name, parse(name.strip_prefix("go")?)?))) {
         Some((name, version)) => Ok(Go {
+            settings: settings(launcher, &path, environment, &env, deadline)
+                .await
+                .map_err(|why| GoProblem::NoSettings {
+                    path: path.clone(),
+                    why,
+                })?,
             path,
             version,
             name: name.to_owned(),
@@ -70,6 +93,34 @@ pub(super) async fn find(
             why: format!("it printed {:?}", printed.trim_end()),
         }),
     }
+}
+
+/// What the user's own file sets. Variables of this process need no help: Go inherits them.
+async fn settings(
+    launcher: &Launcher,
+    go: &Path,
+    environment: &Environment,
+    isolation: &[(OsString, OsString)],
+    deadline: Duration,
+) -> Result<Vec<(OsString, OsString)>, String> {
+    let Some(file) = environment.goenv.as_ref().filter(|file| file.is_file()) else {
+        return Ok(Vec::new());
+    };
+    // Later ones win: this is the one call in which the file counts.
+    let mut env = isolation.to_vec();
+    env.push(("GOENV".into(), file.into()));
+    let mut args = vec!["env", "-json"];
+    args.extend(SETTINGS);
+    let printed = probe::output(launcher, go, &args, &env, deadline)
+        .await
+        .map_err(|error| error.to_string())?;
+    let values: BTreeMap<String, String> =
+        serde_json::from_str(&printed).map_err(|error| format!("it printed no JSON: {error}"))?;
+    Ok(values
+        .into_iter()
+        .filter(|(name, value)| SETTINGS.contains(&name.as_str()) && !value.is_empty())
+        .map(|(name, value)| (name.into(), value.into()))
+        .collect())
 }
 
 impl Go {
@@ -123,6 +174,7 @@ mod tests {
             path: "/go".into(),
             version: parse(version).expect("a version"),
             name: String::new(),
+            settings: Vec::new(),
         };
         assert_eq!(go("1.26.8").fits(Some("1.26.0")), Ok(()));
         assert!(go("1.25.9").fits(Some("1.26.0")).is_err());

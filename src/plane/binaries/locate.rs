@@ -66,7 +66,8 @@ pub async fn locate(dirs: &Dirs, launcher: &Launcher, request: &Request) -> Vec<
     let sources = &request.sources;
     let mut go = None;
     for want in request.wants() {
-        let (availability, passed_over) = match Platform::current() {
+        let supported = request.require_supported(want.tool);
+        let (availability, passed_over) = match supported.and_then(|()| Platform::current()) {
             Err(error) => (Availability::Refused(error), Vec::new()),
             Ok(platform) => {
                 let probe = Probe {

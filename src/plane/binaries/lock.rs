@@ -60,6 +60,13 @@ impl Lock {
         Ok(Self { file })
     }
 
+    /// Takes the lock if nobody holds it and it can be used at all.
+    pub(super) fn try_acquire(path: &Path) -> Option<Self> {
+        let file = OpenOptions::new().read(true).write(true).open(path).ok()?;
+        file.try_lock().ok()?;
+        Some(Self { file })
+    }
+
     /// Leaves word of what is being done for those who wait. A failure to do so changes nothing.
     pub(super) fn note(&mut self, doing: &str) {
         let line = format!("process {} is {doing}\n", std::process::id());
@@ -91,6 +98,7 @@ mod tests {
         let mut first = Lock::acquire(&path, soon, &Silent).await.expect("free");
         first.note("building etcd 3.6.15");
         let error = Lock::acquire(&path, soon, &Silent).await.expect_err("held");
+        assert!(Lock::try_acquire(&path).is_none());
         assert!(
             error.to_string().ends_with("is building etcd 3.6.15"),
             "{error}"

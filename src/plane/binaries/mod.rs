@@ -14,14 +14,16 @@ use tokio::task::JoinSet;
 use super::dirs::Dirs;
 use super::event::{Event, Sink};
 use super::launch::Launcher;
-use super::tool::Tool;
+use super::tool::{Family, Tool};
 
 mod archive;
 mod build;
 mod cache;
+mod client;
 mod download;
 mod error;
 mod go;
+mod hosts;
 mod locate;
 mod lock;
 mod obtain;
@@ -42,7 +44,9 @@ use probe::Probe;
 
 pub use error::BinaryError;
 pub use locate::{Availability, Located, Obtainable, locate};
-pub use pins::{DEFAULT_KUBERNETES, ETCD, HELM3, HELM4, pinned_kubernetes, wanted};
+pub use pins::{
+    DEFAULT_KUBERNETES, ETCD, HELM3, HELM4, OLDEST_KUBERNETES, pinned_kubernetes, wanted,
+};
 pub use reason::{Attempt, GoProblem, Problem, Reason};
 pub use sha256::{NotADigest, Sha256};
 pub use source::{Environment, Origin, Source, Sources, Timeouts};
@@ -68,6 +72,17 @@ struct Want {
 }
 
 impl Request {
+    /// Refuses a Kubernetes of which no plane can be made, if this program is a part of it.
+    fn require_supported(&self, tool: Tool) -> Result<(), BinaryError> {
+        if tool.family() != Family::Kubernetes || pins::is_supported(&self.kubernetes) {
+            return Ok(());
+        }
+        Err(BinaryError::KubernetesTooOld {
+            version: self.kubernetes.clone(),
+            oldest: OLDEST_KUBERNETES,
+        })
+    }
+
     /// Each requested program once, in the order of [`Tool::ALL`].
     fn wants(&self) -> Vec<Want> {
         Tool::ALL
@@ -96,16 +111,6 @@ pub struct Binary {
     pub origin: Origin,
     /// Whether it was in our cache already.
     pub from_cache: bool,
-}
-
-impl Binary {
-    fn words(&self) -> String {
-        if self.from_cache {
-            format!("cached, {}", self.origin)
-        } else {
-            self.origin.to_string()
-        }
-    }
 }
 
 /// The programs that were asked for.
@@ -143,6 +148,9 @@ pub async fn ensure(
     request: &Request,
     sink: &dyn Sink,
 ) -> Result<Binaries, BinaryError> {
+    for tool in &request.tools {
+        request.require_supported(*tool)?;
+    }
     let sources = &request.sources;
     let probe = Probe {
         launcher,
@@ -174,7 +182,7 @@ pub async fn ensure(
             for attempt in &passed_over {
                 // That a folder lacks a program is its right; that one does not fit may surprise.
                 if attempt.reason != Reason::NotFound {
-                    skipped(want.tool, attempt, sink);
+                    skipped(want.tool, attempt, false, sink);
                 }
             }
             if let Some(binary) = binary {
@@ -193,7 +201,9 @@ pub async fn ensure(
         missing.retain(|missing| missing.want.tool != binary.tool);
         binaries.add(binary);
     }
-    if !missing.is_empty() {
+    if missing.is_empty() {
+        build::clear_leavings(&cache, sink).await;
+    } else {
         for binary in obtain::obtain(&cache, probe, sources, missing, sink).await? {
             binaries.add(binary);
         }
@@ -245,15 +255,17 @@ fn found(binary: &Binary, sink: &dyn Sink) {
     sink.event(Event::BinaryFound {
         tool: binary.tool,
         version: binary.version.clone(),
-        origin: binary.words(),
+        origin: binary.origin.clone(),
+        from_cache: binary.from_cache,
     });
 }
 
-fn skipped(tool: Tool, attempt: &Attempt, sink: &dyn Sink) {
+fn skipped(tool: Tool, attempt: &Attempt, repeated: bool, sink: &dyn Sink) {
     sink.event(Event::SourceSkipped {
         tool,
-        origin: attempt.from.to_string(),
+        origin: attempt.from,
         reason: attempt.reason.to_string(),
+        repeated,
     });
 }
 

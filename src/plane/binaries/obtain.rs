@@ -2,7 +2,7 @@
 //! at a time does this.
 
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::build::Builder;
 use super::cache::{Cache, Cached, Slot, make_executable};
@@ -14,6 +14,10 @@ use super::reason::{Attempt, Reason};
 use super::source::{Origin, Source, Sources};
 use super::{Binary, Fault, Want, blocking, found, skipped};
 use crate::plane::event::{Event, Sink};
+
+/// For the version of a program that was just obtained. Longer than for one that merely lies in
+/// `PATH`: it took minutes to get, and the machine may be busy with others' builds.
+const ACCEPT_DEADLINE: Duration = Duration::from_secs(30);
 
 /// A program that was not found, and where it was looked for.
 #[derive(Debug)]
@@ -45,6 +49,7 @@ pub(super) async fn obtain(
             sources.timeouts,
         ),
         sink,
+        told: Vec::new(),
     };
     let mut obtained = Vec::new();
     for Missing { want, attempts } in missing {
@@ -88,6 +93,8 @@ struct Work<'a> {
     downloader: Downloader<'a>,
     builder: Builder<'a>,
     sink: &'a dyn Sink,
+    /// What was already told of a source for an earlier program.
+    told: Vec<Attempt>,
 }
 
 impl Work<'_> {
@@ -125,7 +132,11 @@ impl Work<'_> {
                 Err(Fault::Stop(error)) => return Err(error),
                 Err(Fault::Skip(reason)) => {
                     let attempt = Attempt { from, reason };
-                    skipped(want.tool, &attempt, self.sink);
+                    let repeated = self.told.contains(&attempt);
+                    skipped(want.tool, &attempt, repeated, self.sink);
+                    if !repeated {
+                        self.told.push(attempt.clone());
+                    }
                     attempts.push(attempt);
                     continue;
                 }
@@ -134,7 +145,7 @@ impl Work<'_> {
             self.sink.event(Event::BinaryObtained {
                 tool: want.tool,
                 version: binary.version.clone(),
-                origin: binary.origin.to_string(),
+                origin: binary.origin.clone(),
                 took: begun.elapsed(),
             });
             return Ok(binary);
@@ -145,6 +156,7 @@ impl Work<'_> {
             attempts,
         })
     }
+
     /// Puts a program in its place once it has shown that it is the wanted one.
     async fn accept(
         &self,
@@ -156,9 +168,11 @@ impl Work<'_> {
     ) -> Result<Binary, BinaryError> {
         let to_mark = file.clone();
         blocking(move || make_executable(&to_mark)).await??;
-        let fits = self
-            .probe
-            .inspect(want.tool, &want.version, Demand::Equal, &file);
+        let patient = Probe {
+            deadline: self.probe.deadline.max(ACCEPT_DEADLINE),
+            ..self.probe
+        };
+        let fits = patient.inspect(want.tool, &want.version, Demand::Equal, &file);
         if let Err(problem) = fits.await {
             return Err(BinaryError::Unusable {
                 tool: want.tool,

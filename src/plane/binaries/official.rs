@@ -199,4 +199,21 @@ mod tests {
         assert_eq!(published_digest("<html>", "a.tar.gz"), None);
         assert_eq!(published_digest("", "a.tar.gz"), None);
     }
+
+    proptest::proptest! {
+        /// A digest is found exactly where its line names the file, whatever stands around it.
+        #[test]
+        fn a_digest_belongs_to_the_file_of_its_line(
+            noise in "(?s)[^0-9a-f]{0,60}",
+            name in "[a-z][a-z0-9.-]{0,20}",
+            content: Vec<u8>,
+        ) {
+            let digest = Sha256::of(&[&content]);
+            proptest::prop_assert_eq!(published_digest(&noise, &name), None);
+            let sums = format!("{noise}\n{digest}  {name}\n{noise}");
+            proptest::prop_assert_eq!(published_digest(&sums, &name), Some(digest));
+            let other = format!("{name}.asc");
+            proptest::prop_assert_eq!(published_digest(&sums, &other), None);
+        }
+    }
 }

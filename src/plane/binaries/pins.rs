@@ -10,6 +10,10 @@ use crate::plane::tool::{Family, Tool};
 
 /// The Kubernetes version of a plane for which none was asked.
 pub const DEFAULT_KUBERNETES: Version = Version::new(1, 36, 3);
+/// The oldest Kubernetes release of which a plane can be made, whatever its patch. It is the lowest
+/// version of the API types used here; before 1.28 the controllers also had other names. There is no
+/// newest one.
+pub const OLDEST_KUBERNETES: Version = Version::new(1, 33, 0);
 /// The etcd version under every plane.
 pub const ETCD: Version = Version::new(3, 6, 15);
 /// The version that stands for Helm 3.
@@ -65,6 +69,12 @@ pub fn wanted(tool: Tool, kubernetes: &Version) -> Version {
         Family::Helm3 => HELM3,
         Family::Helm4 => HELM4,
     }
+}
+
+/// Whether a plane can be made of this Kubernetes version.
+pub(super) fn is_supported(kubernetes: &Version) -> bool {
+    let release = |version: &Version| (version.major, version.minor);
+    release(kubernetes) >= release(&OLDEST_KUBERNETES)
 }
 
 impl Pin {
@@ -187,6 +197,23 @@ mod tests {
              -X k8s.io/component-base/version.gitMinor=36 \
              -X k8s.io/client-go/pkg/version.gitVersion=v1.36.3"
         );
+    }
+
+    #[test]
+    fn releases_without_an_upper_end_are_supported() {
+        for version in ["1.33.0", "1.33.0-rc.0", "1.99.1", "2.0.0"] {
+            assert!(
+                is_supported(&version.parse().expect("a version")),
+                "{version}"
+            );
+        }
+        for version in ["1.32.9", "1.27.0", "0.40.0"] {
+            assert!(
+                !is_supported(&version.parse().expect("a version")),
+                "{version}"
+            );
+        }
+        assert!(pinned_kubernetes().iter().all(is_supported));
     }
 
     #[test]

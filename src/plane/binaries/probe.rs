@@ -1,6 +1,7 @@
 //! Asks a program for its version: with a deadline, and without leaving anything behind.
 
 use std::ffi::OsString;
+use std::io;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
@@ -71,7 +72,12 @@ impl Probe<'_> {
         };
         let printed = output(self.launcher, path, args, &[], self.deadline)
             .await
-            .map_err(|why| Problem::NoVersion { why })?;
+            .map_err(|error| match error {
+                OutputError::Slow { after } => Problem::Slow { after },
+                other => Problem::NoVersion {
+                    why: other.to_string(),
+                },
+            })?;
         parse(tool, &printed).ok_or_else(|| Problem::NoVersion {
             why: format!("it printed {:?}", first_line(&printed)),
         })
@@ -95,6 +101,38 @@ fn first_line(text: &str) -> &str {
     text.lines().next().unwrap_or_default().trim_end()
 }
 
+/// Why a program gave no output.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum OutputError {
+    /// The operating system did not execute it.
+    #[error("it cannot be executed: {0}")]
+    NotExecuted(io::Error),
+    /// It did not end by itself.
+    #[error("it was still running after {after:?}")]
+    Slow {
+        /// The deadline that passed.
+        after: Duration,
+    },
+    /// It failed.
+    #[error("it ended with {status}{}", complaint_after_colon(complaint))]
+    Failed {
+        /// How it ended.
+        status: std::process::ExitStatus,
+        /// The first line that it wrote to standard error; may be empty.
+        complaint: String,
+    },
+    /// The operating system lost track of it.
+    #[error("its end was lost: {0}")]
+    Lost(io::Error),
+}
+
+fn complaint_after_colon(complaint: &str) -> String {
+    match complaint {
+        "" => String::new(),
+        words => format!(": {words}"),
+    }
+}
+
 /// Standard output of a program that ends by itself within the deadline, or why there is none.
 ///
 /// A program that does not end is killed with everything in its process group.
@@ -104,12 +142,14 @@ pub(super) async fn output(
     args: &[&str],
     env: &[(OsString, OsString)],
     deadline: Duration,
-) -> Result<String, String> {
+) -> Result<String, OutputError> {
     // A file that was written a moment ago can still be open for writing in a child that another
     // thread has forked but that has not yet executed its program. That passes by itself.
     for _ in 0..10 {
         match output_once(launcher, program, args, env, deadline).await {
-            Err(why) if why.ends_with("(os error 26)") => {
+            Err(OutputError::NotExecuted(error))
+                if error.kind() == io::ErrorKind::ExecutableFileBusy =>
+            {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
             result => return result,
@@ -124,7 +164,7 @@ async fn output_once(
     args: &[&str],
     env: &[(OsString, OsString)],
     deadline: Duration,
-) -> Result<String, String> {
+) -> Result<String, OutputError> {
     let args: Vec<OsString> = args.iter().map(OsString::from).collect();
     let mut command = launcher.command(Mode::Exec, program, &args);
     command
@@ -136,7 +176,7 @@ async fn output_once(
     let mut child = tokio::process::Command::from(command)
         .kill_on_drop(true)
         .spawn()
-        .map_err(|error| format!("it cannot be started: {error}"))?;
+        .map_err(OutputError::NotExecuted)?;
     let group = Group::of(&child);
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let finished = tokio::time::timeout(deadline, async {
@@ -145,22 +185,30 @@ async fn output_once(
     });
     let Ok((stdout, stderr, status)) = finished.await else {
         drop(group);
-        return Err(format!("it was still running after {deadline:?}"));
+        return Err(OutputError::Slow { after: deadline });
     };
     group.ended();
-    let status = status.map_err(|error| format!("its end was lost: {error}"))?;
+    let status = status.map_err(OutputError::Lost)?;
     if status.success() {
         return Ok(stdout);
     }
     let complaint = first_line(&stderr);
     Err(match complaint.strip_prefix(CANNOT_EXECUTE_MARK) {
-        Some(_) => format!(
-            "it cannot be executed{}",
-            complaint.rfind(": ").map_or("", |at| &complaint[at..])
-        ),
-        None if complaint.is_empty() => format!("it ended with {status}"),
-        None => format!("it ended with {status}: {complaint}"),
+        Some(words) => OutputError::NotExecuted(launcher_error(words)),
+        None => OutputError::Failed {
+            status,
+            complaint: complaint.to_owned(),
+        },
     })
+}
+
+/// The error of the operating system behind the launcher's complaint, which ends as the standard
+/// library shows it: `TEXT (os error NUMBER)`.
+fn launcher_error(words: &str) -> io::Error {
+    let number = words
+        .rsplit_once("(os error ")
+        .and_then(|(_, rest)| rest.strip_suffix(')')?.parse().ok());
+    number.map_or_else(|| io::Error::other(words), io::Error::from_raw_os_error)
 }
 
 async fn read(pipe: Option<impl AsyncRead + Unpin>) -> String {
@@ -214,6 +262,14 @@ mod tests {
         assert_eq!(parsed(Tool::KubeApiserver, "Kubernetes 1.36.3"), None);
         assert_eq!(parsed(Tool::KubeApiserver, "Kubernetes v1.36"), None);
         assert_eq!(parsed(Tool::Etcd, ""), None);
+    }
+
+    #[test]
+    fn the_launcher_s_complaint_is_an_error_of_the_operating_system_again() {
+        let busy = io::Error::from_raw_os_error(26);
+        let again = launcher_error(&format!("/cache/x: {busy}"));
+        assert_eq!(again.kind(), io::ErrorKind::ExecutableFileBusy);
+        assert_eq!(launcher_error("/x: odd").kind(), io::ErrorKind::Other);
     }
 
     #[test]

@@ -45,6 +45,12 @@ pub enum Problem {
         /// What happened instead.
         why: String,
     },
+    /// It did not tell its version in time.
+    #[error("does not tell its version: it was still running after {after:?}")]
+    Slow {
+        /// The deadline that passed.
+        after: Duration,
+    },
     /// It cannot be read.
     #[error("cannot be read: {why}")]
     Unreadable {
@@ -62,6 +68,14 @@ pub enum GoProblem {
     /// It does not tell its version.
     #[error("{} does not tell its version: {why}", path.display())]
     NoVersion {
+        /// The program found.
+        path: PathBuf,
+        /// What happened instead.
+        why: String,
+    },
+    /// It does not tell the settings that its user made with `go env -w`.
+    #[error("{} does not tell its settings: {why}", path.display())]
+    NoSettings {
         /// The program found.
         path: PathBuf,
         /// What happened instead.

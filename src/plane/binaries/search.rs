@@ -91,7 +91,7 @@ pub(super) async fn environment(
             match take(probe, want, Demand::Compatible, &path, origin.clone()).await {
                 Ok(binary) => return (Some(binary), passed_over),
                 Err(problem) => passed_over.push(Attempt {
-                    from: from.clone(),
+                    from,
                     reason: Reason::Unfit { path, problem },
                 }),
             }

@@ -54,6 +54,8 @@ pub struct Environment {
     pub gomodcache: Option<PathBuf>,
     /// `GOFLAGS`: kept.
     pub goflags: Option<OsString>,
+    /// The file that `go env -w` writes: where modules come from is taken from it.
+    pub goenv: Option<PathBuf>,
 }
 
 impl Environment {
@@ -67,6 +69,15 @@ impl Environment {
             gocache: read("GOCACHE").map(PathBuf::from),
             gomodcache: read("GOMODCACHE").map(PathBuf::from),
             goflags: read("GOFLAGS"),
+            goenv: match read("GOENV") {
+                Some(off) if off == "off" => None,
+                Some(file) => Some(file.into()),
+                // Where Go looks by itself: the user's folder of configuration.
+                None => read("XDG_CONFIG_HOME")
+                    .map(PathBuf::from)
+                    .or_else(|| read("HOME").map(|home| PathBuf::from(home).join(".config")))
+                    .map(|dir| dir.join("go/env")),
+            },
         }
     }
 
@@ -86,7 +97,10 @@ impl Environment {
 pub struct Timeouts {
     /// A connection to a host, name resolution included.
     pub connect: Duration,
-    /// Without a byte from a server.
+    /// The first answer of a host, connecting included. Once a host was unreachable and none has
+    /// answered, the others get a third of it.
+    pub answer: Duration,
+    /// Without a byte from a server that has answered before.
     pub stall: Duration,
     /// One whole download.
     pub download: Duration,
@@ -102,6 +116,7 @@ impl Default for Timeouts {
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(3),
+            answer: Duration::from_secs(3),
             stall: Duration::from_secs(10),
             download: Duration::from_secs(30 * 60),
             version: Duration::from_secs(5),
@@ -112,7 +127,8 @@ impl Default for Timeouts {
 }
 
 /// A place that was or may be asked for a program.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Source {
     /// The folder that the user named.
     Explicit,
