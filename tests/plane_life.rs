@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use aibom_qual::plane::Plane;
-use aibom_qual::plane::event::{Event, Silent};
+use aibom_qual::plane::event::{Doing, Event, Silent};
 use aibom_qual::plane::ports::PortPicker;
 use aibom_qual::plane::registry::Registry;
 use aibom_qual::plane::state::Phase;
@@ -205,7 +205,7 @@ async fn a_start_that_is_given_up_leaves_nothing() {
     let options = world.throw_away();
     let recorder = Recorder::new();
     let reached = async {
-        let begins = |event: &Event| matches!(event, Event::Phase { doing } if doing == "starting kube-apiserver");
+        let begins = |event: &Event| matches!(event, Event::Phase { doing: Doing::Starting(tools) } if tools == &[Tool::KubeApiserver]);
         while recorder.first(begins).is_none() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

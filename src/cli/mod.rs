@@ -54,8 +54,7 @@ struct Global {
         global = true,
         value_enum,
         default_value_t,
-        env = "AIBOM_QUAL_FORMAT",
-        hide_possible_values = false
+        env = "AIBOM_QUAL_FORMAT"
     )]
     format: Format,
     /// When to use colour (`NO_COLOR` is honoured).

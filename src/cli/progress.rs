@@ -109,7 +109,7 @@ impl Bars {
 
     fn show(&self, event: &Event) {
         match event {
-            Event::Phase { doing } => self.phase(doing),
+            Event::Phase { doing } => self.phase(&doing.to_string()),
             Event::Idle => self.idle(),
             Event::DownloadStarted { tool, url, total } => {
                 let bar = self.bar(*tool);
@@ -256,7 +256,7 @@ fn describe(event: &Event) -> Option<(Level, String)> {
                  of its kubeconfig no longer work"
             ),
         ),
-        Event::Phase { doing } => (Level::Verbose, doing.clone()),
+        Event::Phase { doing } => (Level::Verbose, doing.to_string()),
         Event::ComponentReady { tool, took } => (
             Level::Normal,
             format!("{tool} is ready after {}", seconds(took)),

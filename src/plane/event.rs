@@ -1,6 +1,7 @@
 //! What the plane reports while it works. One event type feeds every output: bars on a terminal,
 //! plain lines elsewhere, a recorder in tests. The plane itself never prints.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -120,10 +121,10 @@ pub enum Event {
         /// The port.
         port: u16,
     },
-    /// The plane entered another phase.
+    /// The plane does something else from now on.
     Phase {
-        /// What it does now, in words.
-        doing: String,
+        /// What it does.
+        doing: Doing,
     },
     /// Nothing is being waited for any more: the plane is ready, or it has ended.
     Idle,
@@ -159,6 +160,31 @@ pub enum Event {
         /// Whether it had to be killed.
         killed: bool,
     },
+}
+
+/// What a plane does and waits for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Doing {
+    /// It makes keys and certificates.
+    MakingCertificates,
+    /// It starts these components and waits until they are ready.
+    Starting(Vec<Tool>),
+    /// It stops its components.
+    Stopping,
+}
+
+impl fmt::Display for Doing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::MakingCertificates => f.write_str("making certificates"),
+            Self::Starting(tools) => {
+                let names: Vec<String> = tools.iter().map(ToString::to_string).collect();
+                write!(f, "starting {}", names.join(" and "))
+            }
+            Self::Stopping => f.write_str("stopping"),
+        }
+    }
 }
 
 /// Receives events. Implementations must not block for long: they are called from the work itself.

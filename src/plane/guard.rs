@@ -13,7 +13,7 @@ use rustix::process::{Resource, Signal};
 use super::autopsy::ComponentFailure;
 use super::binaries;
 use super::error::PlaneError;
-use super::event::{Event, Sink};
+use super::event::{Doing, Event, Sink};
 use super::identity::ProcessIdentity;
 use super::launch::WANTED_FILES;
 use super::layout::Layout;
@@ -172,7 +172,7 @@ impl Plane {
             Lifetime::ThrowAway => APISERVER_GRACE,
             Lifetime::Persistent => APISERVER_GRACE_PERSISTENT,
         };
-        self.shared.phase_event("stopping");
+        self.shared.doing(Doing::Stopping);
         let (kcm, scheduler) = tokio::join!(
             self.stop_one(Tool::KubeControllerManager, CLIENTS_GRACE),
             self.stop_one(Tool::KubeScheduler, CLIENTS_GRACE),

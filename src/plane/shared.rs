@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use super::autopsy::ComponentFailure;
 use super::error::PlaneError;
-use super::event::{Event, Sink};
+use super::event::{Doing, Event, Sink};
 use super::layout::Layout;
 use super::registry::{Claim, Registry, RegistryError};
 use super::starter::Running;
@@ -62,10 +62,8 @@ impl Shared {
         self.sink.event(event);
     }
 
-    pub(crate) fn phase_event(&self, doing: &str) {
-        self.event(Event::Phase {
-            doing: doing.to_owned(),
-        });
+    pub(crate) fn doing(&self, doing: Doing) {
+        self.event(Event::Phase { doing });
     }
 
     pub(crate) fn failures(&self) -> watch::Receiver<Option<Arc<ComponentFailure>>> {

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use super::binaries::Binaries;
 use super::component;
 use super::error::PlaneError;
+use super::event::Doing;
 use super::health;
 use super::kubeconfig::{Kubeconfig, Names};
 use super::options::PlaneOptions;
@@ -39,7 +40,7 @@ pub(crate) async fn bring_up(
     };
     let layout = &shared.layout;
 
-    shared.phase_event("making certificates");
+    shared.doing(Doing::MakingCertificates);
     let pki = make_pki(shared, options).await?;
     let https = health::client(pki.pki.server_ca().cert_pem().as_bytes())
         .map_err(|error| PlaneError::Client(error.to_string()))?;
@@ -49,7 +50,7 @@ pub(crate) async fn bring_up(
         .build()
         .map_err(|error| PlaneError::Client(error.to_string()))?;
 
-    shared.phase_event("starting etcd");
+    shared.doing(Doing::Starting(vec![Tool::Etcd]));
     let durable = options.lifetime == Lifetime::Persistent;
     let etcd = starter
         .start(
@@ -72,7 +73,7 @@ pub(crate) async fn bring_up(
     let etcd_port = etcd.port;
     running.push(etcd);
 
-    shared.phase_event("starting kube-apiserver");
+    shared.doing(Doing::Starting(vec![Tool::KubeApiserver]));
     let api_ports = match (options.port, kept_port) {
         (Some(port), _) => Ports::Chosen(port),
         (None, Some(port)) => Ports::Preferred(port),
@@ -107,7 +108,10 @@ pub(crate) async fn bring_up(
         })
         .await?;
 
-    shared.phase_event("starting kube-controller-manager and kube-scheduler");
+    shared.doing(Doing::Starting(vec![
+        Tool::KubeControllerManager,
+        Tool::KubeScheduler,
+    ]));
     let kcm = starter.start(
         Tool::KubeControllerManager,
         Ports::Free(1),

@@ -9,7 +9,7 @@ use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{self, Format};
 use crate::cli::signals::Signals;
 use crate::plane::PlaneError;
-use crate::plane::binaries::{self, Binary, Request};
+use crate::plane::binaries::{self, Binary};
 use crate::plane::launch::Launcher;
 use crate::plane::tool::Tool;
 
@@ -50,12 +50,7 @@ pub(crate) async fn run(args: InstallArgs, context: &Context) -> Result<Exit, Fa
     } else {
         args.only
     };
-    let request = Request {
-        tools,
-        kubernetes: args.binaries.kubernetes.clone(),
-        explicit: args.binaries.explicit()?,
-        sources: args.binaries.sources(),
-    };
+    let request = args.binaries.request(tools)?;
     let mut signals = Signals::install()?;
     let progress = context.progress();
     let launcher = Launcher::current();

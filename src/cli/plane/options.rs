@@ -7,7 +7,7 @@ use semver::Version;
 
 use crate::cli::absolute;
 use crate::cli::exit::Failure;
-use crate::plane::binaries::{self, Environment, Sources};
+use crate::plane::binaries::{self, Environment, Request, Sources};
 use crate::plane::tool::Tool;
 
 /// Which programs, and from where.
@@ -36,6 +36,16 @@ pub(crate) struct BinaryArgs {
 impl BinaryArgs {
     pub(crate) fn explicit(&self) -> Result<Option<PathBuf>, Failure> {
         absolute(self.binaries.clone())
+    }
+
+    /// These programs, of the version and from the sources that the flags name.
+    pub(crate) fn request(&self, tools: Vec<Tool>) -> Result<Request, Failure> {
+        Ok(Request {
+            tools,
+            kubernetes: self.kubernetes.clone(),
+            explicit: self.explicit()?,
+            sources: self.sources(),
+        })
     }
 
     pub(crate) fn sources(&self) -> Sources {
