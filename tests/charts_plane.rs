@@ -1,4 +1,4 @@
-//! The charts and their custom resource definitions against a real API server.
+//! The charts against a real API server, with both Helm majors.
 
 #![allow(
     clippy::expect_used,
@@ -6,364 +6,32 @@
     reason = "helpers of tests fail like the tests themselves"
 )]
 
+#[path = "support/definitions.rs"]
+mod definitions;
 #[path = "support/helm.rs"]
 mod helm;
 mod support;
 
-use std::fs;
 use std::sync::Arc;
-use std::time::Duration;
 
 use aibom_qual::cluster::client::connect;
-use aibom_qual::cluster::crd::established;
-use aibom_qual::cluster::fault::{Fault, diagnose};
-use aibom_qual::cluster::wait::{Deadline, Look, wait_until};
-use aibom_qual::controller::api::aibom::{AibomSpec, AibomStatus, WorkloadReference};
-use aibom_qual::controller::api::config::{
-    AibomControllerConfigSpec, BomGeneration, Discovery, Verification,
-};
-use aibom_qual::controller::api::meta::{Condition, ConditionStatus, Timestamp};
-use aibom_qual::controller::api::object::{AibomObject, ConfigObject, resource};
+use aibom_qual::cluster::namespace::gone;
+use aibom_qual::controller::api::config::BomGeneration;
+use aibom_qual::controller::api::object::ConfigObject;
 use aibom_qual::controller::api::release::{ApiKind, ApiVersion};
 use aibom_qual::plane::Plane;
 use aibom_qual::plane::event::Silent;
+use aibom_qual::plane::tool::Tool;
+use definitions::{apply, clear, definitions, name, objects, soon};
 use helm::{CHARTS, Helm, both, chart};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Namespace;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
-use kube::core::{ApiResource, DynamicObject, DynamicResourceScope};
+use kube::api::DeleteParams;
 use kube::{Api, Client};
-use serde_json::{Value, json};
 use support::World;
 
 const NAMESPACE: &str = "k8s-aibom-system";
 const VERIFIED: &str = r#"config.verification={"enabled":true}"#;
-
-fn soon() -> Deadline<'static> {
-    Deadline::within(Duration::from_secs(60))
-}
-
-fn definitions(client: &Client) -> Api<CustomResourceDefinition> {
-    Api::all(client.clone())
-}
-
-fn name(kind: ApiKind) -> String {
-    format!("{}.aibom.k8saibom.dev", kind.plural())
-}
-
-/// The definition as a chart has it.
-fn documented(version: &str, kind: ApiKind) -> Value {
-    let file = format!("aibom.k8saibom.dev_{}.yaml", kind.plural());
-    let text = fs::read_to_string(chart(version).join("crds").join(file)).expect("the file");
-    serde_yaml::from_str(&text).expect("YAML")
-}
-
-/// Applies both definitions of a chart on the server's side, as its instructions say.
-async fn apply(client: &Client, version: &str) -> Result<(), kube::Error> {
-    for kind in ApiKind::ALL {
-        let params = PatchParams::apply("k8s-aibom-crds").force();
-        let patch = Patch::Apply(documented(version, kind));
-        definitions(client)
-            .patch(&name(kind), &params, &patch)
-            .await?;
-    }
-    for kind in ApiKind::ALL {
-        let served = established(client, &name(kind), soon()).await;
-        served.unwrap_or_else(|error| panic!("{version} {}: {error:?}", name(kind)));
-    }
-    Ok(())
-}
-
-/// Deletes both definitions and waits until they are gone.
-async fn clear(client: &Client) {
-    let api = definitions(client);
-    for kind in ApiKind::ALL {
-        // What is not there needs no deletion.
-        let _ = api.delete(&name(kind), &DeleteParams::default()).await;
-        let what = format!("{} to vanish", name(kind));
-        wait_until(what, soon(), async || {
-            Ok(match api.get_opt(&name(kind)).await? {
-                None => Look::Done(()),
-                Some(_) => Look::NotYet("it is there".to_owned()),
-            })
-        })
-        .await
-        .expect("it vanishes");
-    }
-}
-
-async fn stored(client: &Client, kind: ApiKind) -> Vec<String> {
-    let crd = definitions(client).get(&name(kind)).await;
-    let status = crd.expect("the definition").status;
-    status.and_then(|s| s.stored_versions).unwrap_or_default()
-}
-
-fn objects<K>(client: &Client, kind: ApiKind, version: ApiVersion) -> Api<K>
-where
-    K: kube::Resource<DynamicType = ApiResource, Scope = DynamicResourceScope>,
-{
-    match kind {
-        ApiKind::Aibom => Api::namespaced_with(client.clone(), "default", &resource(kind, version)),
-        ApiKind::ControllerConfig => Api::all_with(client.clone(), &resource(kind, version)),
-    }
-}
-
-fn aibom(name: &str) -> AibomObject {
-    AibomObject {
-        api_version: "aibom.k8saibom.dev/v1beta1".to_owned(),
-        kind: "AIBOM".to_owned(),
-        metadata: ObjectMeta {
-            name: Some(name.to_owned()),
-            ..ObjectMeta::default()
-        },
-        spec: AibomSpec {
-            workload_ref: WorkloadReference {
-                api_version: "apps/v1".to_owned(),
-                kind: "Deployment".to_owned(),
-                name: "vllm".to_owned(),
-            },
-            bom_format: "CycloneDX".to_owned(),
-            bom_spec_version: "1.6".to_owned(),
-        },
-        status: AibomStatus::default(),
-    }
-}
-
-fn config(spec: AibomControllerConfigSpec) -> ConfigObject {
-    ConfigObject {
-        api_version: "aibom.k8saibom.dev/v1beta1".to_owned(),
-        kind: "AIBOMControllerConfig".to_owned(),
-        metadata: ObjectMeta {
-            name: Some("default".to_owned()),
-            ..ObjectMeta::default()
-        },
-        spec,
-        ..ConfigObject::default()
-    }
-}
-
-/// What the server says of a definition is what the file says, field by field.
-async fn the_server_keeps_every_definition(client: &Client) {
-    for version in CHARTS {
-        clear(client).await;
-        apply(client, version).await.expect("they are accepted");
-        for kind in ApiKind::ALL {
-            let crd = definitions(client)
-                .get(&name(kind))
-                .await
-                .expect("it is there");
-            let mut served = serde_json::to_value(crd.spec).expect("JSON");
-            let fields = served.as_object_mut().expect("an object");
-            assert_eq!(
-                fields.remove("conversion"),
-                Some(json!({"strategy": "None"}))
-            );
-            // The Rust type of a limit is a floating-point number, which the file is read as too.
-            let file: CustomResourceDefinition =
-                serde_json::from_value(documented(version, kind)).expect("a definition");
-            let file = serde_json::to_value(file.spec).expect("JSON");
-            assert_eq!(served, file, "{version} {}", name(kind));
-            let wanted = if version == "1.2.0" {
-                "v1alpha1"
-            } else {
-                "v1beta1"
-            };
-            assert_eq!(stored(client, kind).await, [wanted], "{version}");
-        }
-    }
-}
-
-async fn an_upgrade_of_the_definitions_cannot_be_taken_back(client: &Client) {
-    clear(client).await;
-    for version in CHARTS {
-        apply(client, version).await.expect("they are accepted");
-    }
-    for kind in ApiKind::ALL {
-        assert_eq!(stored(client, kind).await, ["v1alpha1", "v1beta1"]);
-    }
-    for version in ["1.5.1", "1.3.0"] {
-        apply(client, version).await.expect("they are accepted");
-    }
-    let refused = apply(client, "1.2.0").await.expect_err("v1beta1 is stored");
-    let said = refused.to_string();
-    assert!(
-        said.contains(
-            "status.storedVersions[1]: Invalid value: \"v1beta1\": missing from spec.versions"
-        ),
-        "{said}"
-    );
-}
-
-async fn an_aibom_is_checked(client: &Client) {
-    let beta: Api<AibomObject> = objects(client, ApiKind::Aibom, ApiVersion::V1Beta1);
-    let created = beta.create(&PostParams::default(), &aibom("one")).await;
-    let mut one = created.expect("it is accepted");
-    assert_eq!(one.status, AibomStatus::default());
-
-    one.status = AibomStatus {
-        conditions: vec![Condition {
-            last_transition_time: Timestamp::new(chrono::Utc::now()),
-            message: String::new(),
-            observed_generation: 0,
-            reason: "BOMGenerated".to_owned(),
-            status: ConditionStatus::True,
-            type_: "Ready".to_owned(),
-        }],
-        input_hash: "0".repeat(64),
-        observed_generation: 3,
-        ..AibomStatus::default()
-    };
-    let written = beta
-        .replace_status("one", &PostParams::default(), &one)
-        .await
-        .expect("the status is accepted");
-    assert_eq!(written.status, one.status);
-    // The other version shows the same object.
-    let alpha: Api<AibomObject> = objects(client, ApiKind::Aibom, ApiVersion::V1Alpha1);
-    let seen = alpha.get("one").await.expect("it is served");
-    assert_eq!(seen.api_version, "aibom.k8saibom.dev/v1alpha1");
-    assert_eq!((&seen.spec, &seen.status), (&one.spec, &one.status));
-
-    let mut moved = written.clone();
-    moved.spec.workload_ref.name = "other".to_owned();
-    let refused = beta.replace("one", &PostParams::default(), &moved).await;
-    let said = refused.expect_err("it is immutable").to_string();
-    assert!(said.contains("workloadRef is immutable"), "{said}");
-
-    let mut repeated = written.clone();
-    repeated.status.conditions = vec![repeated.status.conditions[0].clone(); 2];
-    let refused = beta
-        .replace_status("one", &PostParams::default(), &repeated)
-        .await;
-    let said = refused.expect_err("a type occurs once").to_string();
-    assert!(said.contains("Duplicate value"), "{said}");
-
-    for (what, spoil) in [
-        (
-            "spec.bomFormat",
-            (|a| a.spec.bom_format = "SPDX".to_owned()) as fn(&mut AibomObject),
-        ),
-        ("spec.bomSpecVersion", |a| {
-            a.spec.bom_spec_version = "1".to_owned()
-        }),
-        ("spec.workloadRef.name", |a| {
-            a.spec.workload_ref.name.clear()
-        }),
-        ("spec.workloadRef.kind", |a| {
-            a.spec.workload_ref.kind = "K".repeat(65)
-        }),
-    ] {
-        let mut bad = aibom("bad");
-        spoil(&mut bad);
-        let refused = beta.create(&PostParams::default(), &bad).await;
-        let refused = refused.expect_err(what);
-        assert!(
-            matches!(diagnose(&refused), Fault::Rejected { .. }),
-            "{refused}"
-        );
-        assert!(refused.to_string().contains(what), "{refused}");
-    }
-    beta.delete("one", &DeleteParams::default())
-        .await
-        .expect("it is deleted");
-}
-
-/// Creates a configuration, returns what the server made of it and deletes it.
-async fn taken(client: &Client, version: ApiVersion, object: Value) -> ConfigObject {
-    let raw: Api<DynamicObject> = Api::all_with(
-        client.clone(),
-        &resource(ApiKind::ControllerConfig, version),
-    );
-    let object = serde_json::from_value(object).expect("an object");
-    let created = raw.create(&PostParams::default(), &object).await;
-    created.expect("it is accepted");
-    let api: Api<ConfigObject> = objects(client, ApiKind::ControllerConfig, version);
-    let seen = api.get("default").await.expect("it is there");
-    let deleted = api.delete("default", &DeleteParams::default()).await;
-    deleted.expect("it is deleted");
-    seen
-}
-
-async fn a_configuration_gets_its_defaults(client: &Client) {
-    apply(client, "1.6.0").await.expect("they are accepted");
-    let beta = ApiVersion::V1Beta1;
-    let written = |spec: Value| {
-        json!({
-            "apiVersion": "aibom.k8saibom.dev/v1beta1",
-            "kind": "AIBOMControllerConfig",
-            "metadata": {"name": "default"},
-            "spec": spec,
-        })
-    };
-    let mut bare = written(Value::Null);
-    bare.as_object_mut().expect("an object").remove("spec");
-    for nothing in [bare, written(json!({}))] {
-        let seen = taken(client, beta, nothing).await;
-        assert_eq!(seen.spec, AibomControllerConfigSpec::default());
-    }
-    let parents = json!({"bomGeneration": {}, "logging": {}, "verification": {}});
-    let seen = taken(client, beta, written(parents.clone())).await;
-    // Our types have the same defaults as the schema.
-    let ours: AibomControllerConfigSpec = serde_json::from_value(parents).expect("a spec");
-    assert_eq!(seen.spec, ours);
-    assert_eq!(seen.spec.bom_generation, Some(BomGeneration::default()));
-    let verification: Verification = seen.spec.verification.expect("it was given");
-    assert_eq!(verification.trust_root_mode, "public");
-    assert_eq!(verification.per_claim_timeout_seconds, 10);
-    assert_eq!(verification.cache_ttl_minutes, 1440);
-
-    let api: Api<ConfigObject> = objects(client, ApiKind::ControllerConfig, beta);
-    let bad = config(AibomControllerConfigSpec {
-        bom_generation: Some(BomGeneration {
-            inline_threshold_bytes: 1023,
-            ..BomGeneration::default()
-        }),
-        ..AibomControllerConfigSpec::default()
-    });
-    let refused = api.create(&PostParams::default(), &bad).await;
-    let said = refused.expect_err("it is too small").to_string();
-    assert!(
-        said.contains("spec.bomGeneration.inlineThresholdBytes"),
-        "{said}"
-    );
-}
-
-/// What a release lacks is dropped in silence, which is what its successor looks for.
-async fn a_field_that_a_release_lacks_is_pruned(client: &Client) {
-    let spec = AibomControllerConfigSpec {
-        discovery: Some(Discovery {
-            workload_kinds: vec!["apps/Deployment".to_owned()],
-            ..Discovery::default()
-        }),
-        verification: serde_json::from_value(json!({"enabled": true})).expect("verification"),
-        ..AibomControllerConfigSpec::default()
-    };
-    let (alpha, beta) = (ApiVersion::V1Alpha1, ApiVersion::V1Beta1);
-    for (release, version, verification, kinds) in [
-        ("1.3.0", alpha, false, 0),
-        ("1.3.0", beta, false, 0),
-        ("1.5.1", alpha, true, 0),
-        ("1.5.1", beta, true, 0),
-        ("1.6.0", alpha, true, 0),
-        ("1.6.0", beta, true, 1),
-    ] {
-        clear(client).await;
-        apply(client, release).await.expect("they are accepted");
-        let mut object = config(spec.clone());
-        object.api_version = format!("aibom.k8saibom.dev/{version}");
-        let object = serde_json::to_value(object).expect("JSON");
-        let seen = taken(client, version, object).await.spec;
-        assert_eq!(
-            seen.verification.is_some(),
-            verification,
-            "{release} {version}"
-        );
-        let discovery = seen.discovery.expect("the rest is kept");
-        assert_eq!(discovery.workload_kinds.len(), kinds, "{release} {version}");
-    }
-}
 
 fn args<'a>(verb: &'a str, chart: &'a str, rest: &[&'a str]) -> Vec<&'a str> {
     let mut args = vec![verb, "k8s-aibom", chart, "-n", NAMESPACE];
@@ -430,6 +98,39 @@ async fn a_cluster_goes_through_all_releases(client: &Client, helm: &Helm) {
     );
 }
 
+/// Without its definitions an upgrade passes or fails as the real one does: nobody looks at a field
+/// that is not used, Helm 3 loses one that is, and Helm 4 does not.
+async fn upgrades_on_older_definitions(client: &Client, helm: &Helm) {
+    clear(client).await;
+    let folders = CHARTS.map(|version| chart(version).display().to_string());
+    let [old, middle, new, _] = &folders;
+    helm.stdout(args("install", old, &["--create-namespace"]));
+    helm.stdout(args("upgrade", middle, &[]));
+    helm.stdout(["uninstall", "k8s-aibom", "-n", NAMESPACE]);
+
+    apply(client, "1.3.0").await.expect("they are accepted");
+    helm.stdout(args("install", middle, &[]));
+    helm.stdout(args("upgrade", new, &[]));
+    helm.stdout(["rollback", "k8s-aibom", "1", "-n", NAMESPACE]);
+    let output = helm.run(args("upgrade", new, &["--set-json", VERIFIED]));
+    let said = String::from_utf8_lossy(&output.stderr);
+    match helm.tool {
+        Tool::Helm3 => {
+            assert!(output.status.success(), "{said}");
+            let api: Api<ConfigObject> =
+                objects(client, ApiKind::ControllerConfig, ApiVersion::V1Beta1);
+            let seen = api.get("default").await.expect("it is there");
+            assert_eq!(seen.spec.verification, None);
+        }
+        _ => {
+            assert!(!output.status.success());
+            let wanted = ".spec.verification: field not declared in schema";
+            assert!(said.contains(wanted), "{said}");
+        }
+    }
+    helm.stdout(["uninstall", "k8s-aibom", "-n", NAMESPACE]);
+}
+
 /// Helm puts the chart's own definitions there before it renders, so that the guard passes.
 async fn every_chart_installs_on_an_empty_cluster(client: &Client, helm: &Helm) {
     for version in CHARTS {
@@ -455,27 +156,22 @@ async fn every_chart_installs_on_an_empty_cluster(client: &Client, helm: &Helm) 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn charts_and_definitions_on_a_real_plane() {
+async fn the_charts_on_a_real_plane() {
     let world = World::new();
     let helms = both(&world).await;
     let plane = Plane::start(&world.throw_away(), Arc::new(Silent)).await;
     let plane = plane.expect("a plane");
     let client = connect(&plane.kubeconfig()).await.expect("a client");
-    // All of it changes the same definitions, so one goes after the other.
-    the_server_keeps_every_definition(&client).await;
-    an_upgrade_of_the_definitions_cannot_be_taken_back(&client).await;
-    an_aibom_is_checked(&client).await;
-    a_configuration_gets_its_defaults(&client).await;
-    a_field_that_a_release_lacks_is_pruned(&client).await;
     for helm in helms {
         let helm = helm.with_cluster(plane.kubeconfig());
         the_guard_looks_at_the_served_schema(&client, &helm).await;
         a_cluster_goes_through_all_releases(&client, &helm).await;
+        upgrades_on_older_definitions(&client, &helm).await;
         every_chart_installs_on_an_empty_cluster(&client, &helm).await;
         let namespaces = Api::<Namespace>::all(client.clone());
         let deleted = namespaces.delete(NAMESPACE, &DeleteParams::default()).await;
         deleted.expect("the namespace is being deleted");
-        let gone = aibom_qual::cluster::namespace::gone(&client, NAMESPACE, soon()).await;
+        let gone = gone(&client, NAMESPACE, soon()).await;
         gone.expect("it vanishes");
     }
     drop(client);

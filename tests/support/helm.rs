@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test binary uses a part of this")]
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -11,7 +12,7 @@ use aibom_qual::plane::event::Silent;
 use aibom_qual::plane::launch::Launcher;
 use aibom_qual::plane::tool::Tool;
 use serde::Deserialize as _;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::{EXE, World};
 
@@ -119,4 +120,51 @@ pub(crate) fn identity(object: &Value) -> String {
         Some(namespace) => format!("{kind} {namespace}/{name}"),
         None => format!("{kind} {name}"),
     }
+}
+
+/// The one object of this identity.
+pub(crate) fn find<'a>(objects: &'a [Value], wanted: &str) -> &'a Value {
+    let found = objects.iter().find(|object| identity(object) == wanted);
+    found.unwrap_or_else(|| {
+        let all: Vec<String> = objects.iter().map(identity).collect();
+        panic!("{wanted} is not among {all:?}")
+    })
+}
+
+pub(crate) const DEPLOYMENT: &str = "Deployment k8s-aibom-system/k8s-aibom";
+pub(crate) const CONFIG: &str = "AIBOMControllerConfig default";
+
+pub(crate) fn container(objects: &[Value]) -> &Value {
+    &find(objects, DEPLOYMENT)["spec"]["template"]["spec"]["containers"][0]
+}
+
+/// The labels by which the Deployment finds its pods.
+pub(crate) fn selector() -> Value {
+    json!({
+        "app.kubernetes.io/name": "k8s-aibom",
+        "app.kubernetes.io/instance": "k8s-aibom",
+    })
+}
+
+/// What a role grants, as `GROUP/RESOURCE: VERBS`.
+pub(crate) fn granted(role: &Value) -> BTreeSet<String> {
+    let words = |value: &Value| -> Vec<String> {
+        let items = value.as_array().into_iter().flatten();
+        items.filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    let mut all = BTreeSet::new();
+    for rule in role["rules"].as_array().expect("rules") {
+        let mut verbs = words(&rule["verbs"]);
+        verbs.sort();
+        let verbs = verbs.join(" ");
+        for address in words(&rule["nonResourceURLs"]) {
+            all.insert(format!("{address} (address): {verbs}"));
+        }
+        for group in words(&rule["apiGroups"]) {
+            for resource in words(&rule["resources"]) {
+                all.insert(format!("{group}/{resource}: {verbs}"));
+            }
+        }
+    }
+    all
 }

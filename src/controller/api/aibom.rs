@@ -26,32 +26,12 @@ use super::meta::{Condition, Timestamp};
     doc = "Bill of materials of one AI workload, kept up to date by the controller.",
     annotation("api-approved.kubernetes.io", "unapproved, experimental-only"),
     annotation("controller-gen.kubebuilder.io/version", "v0.16.5"),
-    printcolumn(
-        name = "Workload",
-        type_ = "string",
-        json_path = ".spec.workloadRef.kind"
-    ),
-    printcolumn(name = "Name", type_ = "string", json_path = ".spec.workloadRef.name"),
-    printcolumn(
-        name = "Category",
-        type_ = "string",
-        json_path = ".status.summary.workload.category"
-    ),
-    printcolumn(
-        name = "Runtime",
-        type_ = "string",
-        json_path = ".status.summary.runtime.name"
-    ),
-    printcolumn(
-        name = "Ready",
-        type_ = "string",
-        json_path = r#".status.conditions[?(@.type=="Ready")].status"#
-    ),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp"
-    )
+    printcolumn = r#"{"name": "Workload", "type": "string", "jsonPath": ".spec.workloadRef.kind"}"#,
+    printcolumn = r#"{"name": "Name", "type": "string", "jsonPath": ".spec.workloadRef.name"}"#,
+    printcolumn = r#"{"name": "Category", "type": "string", "jsonPath": ".status.summary.workload.category"}"#,
+    printcolumn = r#"{"name": "Runtime", "type": "string", "jsonPath": ".status.summary.runtime.name"}"#,
+    printcolumn = r#"{"name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Ready\")].status"}"#,
+    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#
 )]
 pub struct AibomSpec {
     /// Workload that the bill of materials describes. It never changes.

@@ -31,21 +31,9 @@ pub const STALE_THRESHOLD_RECONCILES: i32 = 3;
     doc = "Configuration of the controller. Only the object named default is read.",
     annotation("api-approved.kubernetes.io", "unapproved, experimental-only"),
     annotation("controller-gen.kubebuilder.io/version", "v0.16.5"),
-    printcolumn(
-        name = "Ready",
-        type_ = "string",
-        json_path = r#".status.conditions[?(@.type=="Ready")].status"#
-    ),
-    printcolumn(
-        name = "Last-Loaded",
-        type_ = "date",
-        json_path = ".status.lastLoadedAt"
-    ),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp"
-    )
+    printcolumn = r#"{"name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Ready\")].status"}"#,
+    printcolumn = r#"{"name": "Last-Loaded", "type": "date", "jsonPath": ".status.lastLoadedAt"}"#,
+    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#
 )]
 pub struct AibomControllerConfigSpec {
     /// Which workloads are looked at and how their runtimes are recognised.

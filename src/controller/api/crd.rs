@@ -225,14 +225,14 @@ mod tests {
 
     #[test]
     fn a_lacking_field_has_to_exist() {
-        let release = Release {
+        const WRONG: Release = Release {
             served: &[Served {
                 lacks: &["spec.nosuch"],
                 ..RELEASES[0].served[0]
             }],
             ..RELEASES[0]
         };
-        let error = definition(ApiKind::ControllerConfig, &release).expect_err("no such field");
+        let error = definition(ApiKind::ControllerConfig, &WRONG).expect_err("no such field");
         assert!(error.to_string().contains("spec.nosuch"), "{error}");
         assert!(error.hint().is_some());
     }

@@ -89,22 +89,23 @@ pub struct Release {
 const VERIFICATION: &str = "spec.verification";
 const WORKLOAD_KINDS: &str = "spec.discovery.workloadKinds";
 
-/// The definitions of 1.3 to 1.6: both versions, stored in the newer one.
-macro_rules! both {
-    ($alpha:expr, $beta:expr) => {
-        &[
-            Served {
-                version: ApiVersion::V1Alpha1,
-                storage: false,
-                lacks: $alpha,
-            },
-            Served {
-                version: ApiVersion::V1Beta1,
-                storage: true,
-                lacks: $beta,
-            },
-        ]
-    };
+/// Both versions, stored in the newer one.
+const fn both(
+    alpha_lacks: &'static [&'static str],
+    beta_lacks: &'static [&'static str],
+) -> [Served; 2] {
+    [
+        Served {
+            version: ApiVersion::V1Alpha1,
+            storage: false,
+            lacks: alpha_lacks,
+        },
+        Served {
+            version: ApiVersion::V1Beta1,
+            storage: true,
+            lacks: beta_lacks,
+        },
+    ]
 }
 
 /// The releases, oldest first.
@@ -120,20 +121,20 @@ pub const RELEASES: [Release; 4] = [
     },
     Release {
         chart: "1.3.0",
-        served: both!(
+        served: &both(
             &[VERIFICATION, WORKLOAD_KINDS],
-            &[VERIFICATION, WORKLOAD_KINDS]
+            &[VERIFICATION, WORKLOAD_KINDS],
         ),
         separated: &ApiKind::ALL,
     },
     Release {
         chart: "1.5.1",
-        served: both!(&[WORKLOAD_KINDS], &[WORKLOAD_KINDS]),
+        served: &both(&[WORKLOAD_KINDS], &[WORKLOAD_KINDS]),
         separated: &ApiKind::ALL,
     },
     Release {
         chart: "1.6.0",
-        served: both!(&[WORKLOAD_KINDS], &[]),
+        served: &both(&[WORKLOAD_KINDS], &[]),
         separated: &ApiKind::ALL,
     },
 ];
