@@ -4,6 +4,7 @@
 //!
 //! - [`cli`]: argument types, one file per verb, exit codes;
 //! - [`cluster`]: everything said to an API server;
+//! - [`controller`]: the embedded AIBOM controller;
 //! - [`plane`]: the private local control plane.
 //!
 //! [`error_chain`] tells an error and its causes in words, for all of them.
@@ -14,5 +15,6 @@
 
 pub mod cli;
 pub mod cluster;
+pub mod controller;
 pub mod error_chain;
 pub mod plane;
