@@ -4,7 +4,8 @@
 //!
 //! - [`cli`]: argument types, one file per verb, exit codes;
 //! - [`cluster`]: everything said to an API server;
-//! - [`plane`]: the private local control plane.
+//! - [`plane`]: the private local control plane;
+//! - [`controller`]: the embedded controller, whose behaviour is that of a chosen release.
 //!
 //! A room's module documentation says what it is responsible for and what it may know of.
 
@@ -12,4 +13,5 @@
 
 pub mod cli;
 pub mod cluster;
+pub mod controller;
 pub mod plane;
