@@ -1,6 +1,6 @@
 //! The embedded controller: it behaves like a chosen release of `k8s-aibom`, to the byte.
 //!
-//! What differs between releases is data, in profile; the code consults it and never compares
+//! What differs between releases is data, in [`profile`]; the code consults it and never compares
 //! version numbers. Data flows one way: a workload is detected as components, their
 //! input hash says whether anything changed, and if so they become a CycloneDX
 //! document and a status. All of that is pure: no client, no clock, no randomness.
@@ -11,4 +11,5 @@
 
 pub mod go_json;
 pub mod go_regexp;
+pub mod profile;
 pub mod sha256;
