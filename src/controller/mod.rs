@@ -3,13 +3,14 @@
 //! What differs between releases is data, in [`profile`]; the code consults it and never compares
 //! version numbers. Data flows one way: a [`workload`] is [detected](detect) as components, their
 //! [input hash](input_hash) says whether anything changed, and if so they become a CycloneDX
-//! document and a status. All of that is pure: no client, no clock, no randomness.
+//! [document] and a status. All of that is pure: no client, no clock, no randomness.
 //!
 //! The room knows nothing of the harness that measures it and shares no code with it, or the tool
 //! would check itself with itself. `docs/fidelity.md` says which behaviour was measured, which is
 //! documented and which is inferred.
 
 pub mod detect;
+pub mod document;
 pub mod go_json;
 pub mod go_regexp;
 pub mod input_hash;
