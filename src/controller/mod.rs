@@ -3,7 +3,7 @@
 //! What differs between releases is data, in [`profile`]; the code consults it and never compares
 //! version numbers. Data flows one way: a [`workload`] is [detected](detect) as components, their
 //! [input hash](input_hash) says whether anything changed, and if so they become a CycloneDX
-//! [document] and a status. All of that is pure: no client, no clock, no randomness.
+//! [document] and a [status]. All of that is pure: no client, no clock, no randomness.
 //!
 //! The room knows nothing of the harness that measures it and shares no code with it, or the tool
 //! would check itself with itself. `docs/fidelity.md` says which behaviour was measured, which is
@@ -18,4 +18,5 @@ pub mod name;
 pub mod profile;
 pub mod roll_up;
 pub mod sha256;
+pub mod status;
 pub mod workload;
