@@ -4,8 +4,8 @@
 //!
 //! - [`cli`]: argument types, one file per verb, exit codes;
 //! - [`cluster`]: everything said to an API server;
-//! - [`controller`]: the embedded AIBOM controller;
-//! - [`plane`]: the private local control plane.
+//! - [`plane`]: the private local control plane;
+//! - [`controller`]: the embedded controller, whose behaviour is that of a chosen release.
 //!
 //! [`error_chain`] tells an error and its causes in words, for all of them.
 //!

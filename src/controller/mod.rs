@@ -1,6 +1,23 @@
-//! The embedded AIBOM controller: behaves like the controller under test, in the version of a profile.
+//! The embedded controller: it behaves like a chosen release of `k8s-aibom`, to the byte.
 //!
-//! The room shares nothing with the rooms that observe, compare and judge, so that the tool never
-//! checks itself with itself.
+//! What differs between releases is data, in [`profile`]; the code consults it and never compares
+//! version numbers. Data flows one way: a [`workload`] is [detected](detect) as components, their
+//! [input hash](input_hash) says whether anything changed, and if so they become a CycloneDX
+//! [document] and a [status]. All of that is pure: no client, no clock, no randomness.
+//!
+//! The room knows nothing of the harness that measures it and shares no code with it, or the tool
+//! would check itself with itself. `docs/fidelity.md` says which behaviour was measured, which is
+//! documented and which is inferred.
 
 pub mod api;
+pub mod detect;
+pub mod document;
+pub mod go_json;
+pub mod go_regexp;
+pub mod input_hash;
+pub mod name;
+pub mod profile;
+pub mod roll_up;
+pub mod sha256;
+pub mod status;
+pub mod workload;
