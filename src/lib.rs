@@ -4,6 +4,7 @@
 //!
 //! - [`cli`]: argument types, one file per verb, exit codes;
 //! - [`cluster`]: everything said to an API server;
+//! - [`controller`]: the embedded controller;
 //! - [`plane`]: the private local control plane.
 //!
 //! A room's module documentation says what it is responsible for and what it may know of.
@@ -12,4 +13,5 @@
 
 pub mod cli;
 pub mod cluster;
+pub mod controller;
 pub mod plane;
