@@ -6,3 +6,4 @@
 //! done with them.
 
 pub mod metrics;
+pub mod queue;
