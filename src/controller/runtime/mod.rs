@@ -5,5 +5,10 @@
 //! counts them (`controller.md` E.7, G and M). Nothing here knows which kinds are watched or what is
 //! done with them.
 
+pub mod client;
 pub mod metrics;
 pub mod queue;
+pub mod watch;
+
+#[cfg(test)]
+mod scripted;
