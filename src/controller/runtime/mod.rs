@@ -9,6 +9,7 @@
 //! Time is tokio's, so that tests can pause it; randomness is passed in as [`watch::Dice`].
 
 pub mod client;
+pub mod health;
 pub mod metrics;
 pub mod queue;
 pub mod store;
