@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http::StatusCode;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
-use super::super::store::SyncFlag;
+use super::super::store::SyncSet;
 
 /// What makes a release ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,8 +18,8 @@ pub enum Readiness {
     Ping,
     /// That a wait for the informers once returned, even if there were none yet: 1.1 and 1.2.
     Latched,
-    /// That the informers it cannot do without are synced, within this time of each probe: 1.3 and
-    /// later.
+    /// That the informers it cannot do without have been started, or it is not ready at once, and are
+    /// synced within this time of each probe: 1.3 and later.
     Probed {
         /// The budget of a probe; 2 s in every release so far.
         budget: Duration,
@@ -72,13 +72,15 @@ impl Check {
 
 /// The checks behind `/readyz`.
 ///
-/// `latch` is set by whoever waited for the informers, `required` are those that a probe asks. Strict
-/// readiness adds the last argument, the bit that says that the configuration is invalid.
+/// `latch` is set by whoever waited for the informers; a probe looks for those named by `required` in
+/// `started`, where an informer belongs as soon as its kind is known to be served. Strict readiness
+/// adds the last argument, the bit that says that the configuration is invalid.
 #[must_use]
 pub fn checks(
     readiness: Readiness,
     latch: Latch,
-    required: Vec<SyncFlag>,
+    started: SyncSet,
+    required: Vec<String>,
     config_invalid: Option<Arc<AtomicBool>>,
 ) -> Vec<Check> {
     let first = match readiness {
@@ -92,18 +94,22 @@ pub fn checks(
             })
         }),
         Readiness::Probed { budget } => Check::new("cache-sync", move || {
-            let required = required.clone();
-            async move {
-                let all = async {
-                    for flag in required.clone() {
-                        flag.wait().await;
-                    }
-                };
-                timeout(budget, all).await.map_err(|_| {
-                    let missing = required.iter().find(|flag| !flag.is_synced());
-                    let name = missing.map_or("an informer", SyncFlag::name);
-                    format!("{name} is not synced")
+            let found: Result<Vec<_>, _> = required
+                .iter()
+                .map(|name| {
+                    let flag = started.find(name);
+                    flag.ok_or_else(|| format!("the informer of {name} has not been started"))
                 })
+                .collect();
+            async move {
+                let deadline = Instant::now() + budget;
+                for flag in found? {
+                    let name = flag.name().to_owned();
+                    timeout_at(deadline, flag.wait())
+                        .await
+                        .map_err(|_| format!("the informer of {name} has not synced"))?;
+                }
+                Ok(())
             }
         }),
     };
@@ -185,7 +191,6 @@ impl Endpoint {
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::ConfigMap;
-    use tokio::time::Instant;
 
     use super::super::super::store::Informer;
     use super::super::super::watch::Event;
@@ -217,6 +222,7 @@ mod tests {
         let endpoint = readyz(checks(
             Readiness::Latched,
             latch.clone(),
+            SyncSet::default(),
             Vec::new(),
             Some(Arc::clone(&invalid)),
         ));
@@ -266,9 +272,21 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_probe_asks_the_informers_for_two_seconds_each_time() {
         let informers = [Informer::<ConfigMap>::new("A"), Informer::new("B")];
-        let flags = informers.iter().map(Informer::sync_flag).collect();
-        let endpoint = readyz(checks(PROBED, Latch::default(), flags, None));
+        let started = SyncSet::default();
+        let required = vec!["A".to_owned(), "B".to_owned()];
+        let endpoint = readyz(checks(
+            PROBED,
+            Latch::default(),
+            started.clone(),
+            required,
+            None,
+        ));
         let start = Instant::now();
+        // The kind of B is not served: there is nothing to wait for.
+        started.add(informers[0].sync_flag());
+        assert_eq!(get(&endpoint, "/readyz").await.0, 500);
+        assert_eq!(start.elapsed(), Duration::ZERO);
+        started.add(informers[1].sync_flag());
         assert_eq!(
             get(&endpoint, "/readyz").await,
             (
@@ -290,7 +308,13 @@ mod tests {
 
     #[tokio::test]
     async fn the_oldest_release_is_ready_when_it_answers() {
-        let endpoint = readyz(checks(Readiness::Ping, Latch::default(), Vec::new(), None));
+        let endpoint = readyz(checks(
+            Readiness::Ping,
+            Latch::default(),
+            SyncSet::default(),
+            Vec::new(),
+            None,
+        ));
         assert_eq!(
             get(&endpoint, "/readyz?verbose").await.1,
             "[+]ping ok\nhealthz check passed\n"

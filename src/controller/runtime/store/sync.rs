@@ -49,6 +49,13 @@ impl SyncSet {
         flags.push(flag);
     }
 
+    /// The informer of this name, if it has been started.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<SyncFlag> {
+        let flags = self.flags.lock().unwrap_or_else(PoisonError::into_inner);
+        flags.iter().find(|flag| flag.name() == name).cloned()
+    }
+
     /// Waits for those that are in the set *now*. An empty set is synced at once, which is how 1.2 and
     /// older can be ready too early.
     pub async fn wait_for_present(&self) {

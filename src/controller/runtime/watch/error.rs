@@ -51,17 +51,6 @@ pub enum WatchError {
     },
 }
 
-/// A failure, and what is done about it.
-#[derive(Debug)]
-pub struct Trouble {
-    /// The failure.
-    pub error: WatchError,
-    /// Whether a new list follows; otherwise the request is repeated and nothing was missed.
-    pub relist: bool,
-    /// When.
-    pub retry_in: Duration,
-}
-
 impl WatchError {
     /// The one thing to do about it, if there is one.
     #[must_use]

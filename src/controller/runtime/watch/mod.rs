@@ -11,6 +11,7 @@
 
 mod backoff;
 mod error;
+mod event;
 
 use std::convert::Infallible;
 use std::fmt::Debug;
@@ -24,7 +25,8 @@ use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 pub use self::backoff::Backoff;
-pub use self::error::{Trouble, WatchError};
+pub use self::error::WatchError;
+pub use self::event::{Event, Trouble};
 
 /// The shortest timeout that a watch asks of the server; the longest is twice that.
 pub const SHORTEST_TIMEOUT: Duration = Duration::from_secs(300);
@@ -47,25 +49,6 @@ pub type Dice = Box<dyn FnMut() -> f64 + Send>;
 #[must_use]
 pub fn dice() -> Dice {
     Box::new(fastrand::f64)
-}
-
-/// What a watch says, in the order in which it has to be applied.
-#[derive(Debug)]
-pub enum Event<K> {
-    /// A list begins. What an unfinished one before it said is void.
-    ListBegin,
-    /// The list holds this object. A later one of the same name takes its place.
-    ListObject(K),
-    /// The list holds this object no more.
-    ListDeleted(K),
-    /// The list is complete: what it does not hold does not exist.
-    ListEnd,
-    /// An object was made or changed.
-    Applied(K),
-    /// An object was deleted; this is its last state.
-    Deleted(K),
-    /// Something went wrong. The watch goes on by itself.
-    Trouble(Trouble),
 }
 
 /// The watch of one kind.
