@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use tokio::time::{Duration, Instant, sleep};
 use tower::{BoxError, Service};
 
-type AnswerBody = UnsyncBoxBody<Bytes, BoxError>;
+pub(super) type AnswerBody = UnsyncBoxBody<Bytes, BoxError>;
 
 /// One piece of a watch's answer.
 #[derive(Debug, Clone)]
@@ -204,7 +204,7 @@ impl Service<Request<Body>> for Scripted {
     }
 }
 
-fn respond(answer: Answer) -> Result<Response<AnswerBody>, BoxError> {
+pub(super) fn respond(answer: Answer) -> Result<Response<AnswerBody>, BoxError> {
     match answer {
         Answer::Whole {
             code,

@@ -1,8 +1,8 @@
 //! The metrics of the controller process, under the names its consumers know.
 //!
 //! Names, labels and help are those of `controller.md` G.4: client-go's and controller-runtime's
-//! families here, the process's own in [`process`], the subject's in [`aibom`]. The text is exposition
-//! format 0.0.4, as a client without content negotiation gets it from the real process.
+//! families and those of the process here, the subject's in [`aibom`]. The text is exposition format
+//! 0.0.4, as a client without content negotiation gets it from the real process.
 //!
 //! The `prometheus` crate prints that format as it is. `prometheus-client` only prints OpenMetrics and
 //! appends `_total` to the names of counters, and the strict parser at the other end would read every

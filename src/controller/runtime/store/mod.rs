@@ -347,4 +347,6 @@ impl<K> Writer<K> {
 }
 
 #[cfg(test)]
+mod convergence;
+#[cfg(test)]
 mod tests;

@@ -71,8 +71,8 @@ impl WatchError {
         let kind = kind.to_owned();
         let source = Box::new(error);
         match &*source {
-            // Kubernetes says 410 over HTTP as well as in an event of a watch that began well. The
-            // cause of the 504 is in the message only, on servers before 1.19 and in some proxies.
+            // 410 comes over HTTP as well as in an event of a watch that began well. A version that the
+            // server has not reached yet is told apart from other 504s by its message.
             kube::Error::Api(status)
                 if status.code == 410
                     || status.reason == "Expired"
