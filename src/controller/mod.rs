@@ -18,6 +18,7 @@ pub mod input_hash;
 pub mod name;
 pub mod profile;
 pub mod roll_up;
+pub mod runtime;
 pub mod sha256;
 pub mod status;
 pub mod workload;
