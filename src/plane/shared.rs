@@ -1,6 +1,7 @@
 //! What the parts of one plane have in common: its folder, its state, and the first failure.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -12,10 +13,20 @@ use super::autopsy::ComponentFailure;
 use super::error::PlaneError;
 use super::event::{Doing, Event, Sink};
 use super::layout::Layout;
+use super::process::Child;
 use super::registry::{Claim, Registry, RegistryError};
-use super::starter::Running;
 use super::state::{ComponentState, Phase, PlaneState};
 use super::tool::Tool;
+
+/// A component that runs and was ready once.
+#[derive(Debug)]
+pub(crate) struct Running {
+    pub(crate) tool: Tool,
+    pub(crate) child: Child,
+    pub(crate) log: PathBuf,
+    /// The port that clients use.
+    pub(crate) port: u16,
+}
 
 /// The one owner of a plane's state; the plane's parts hold it together.
 pub(crate) struct Shared {

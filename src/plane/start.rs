@@ -15,8 +15,8 @@ use super::health;
 use super::kubeconfig::{Kubeconfig, Names};
 use super::options::PlaneOptions;
 use super::pki::{Pair, Pki, PkiError};
-use super::shared::Shared;
-use super::starter::{Ports, Running, Starter};
+use super::shared::{Running, Shared};
+use super::starter::{Ports, Starter};
 use super::state::Lifetime;
 use super::tool::Tool;
 

@@ -17,23 +17,13 @@ use super::launch::Mode;
 use super::options::PlaneOptions;
 use super::ports::is_free;
 use super::process::{Child, PROXY_VARIABLES, Spec};
-use super::shared::Shared;
+use super::shared::{Running, Shared};
 use super::state::ComponentState;
 use super::tool::Tool;
 
 /// A port is lost between choice and use about once in ten starts at worst; three in a row are not
 /// chance.
 const PORT_ATTEMPTS: u32 = 3;
-
-/// A component that runs and was ready once.
-#[derive(Debug)]
-pub(crate) struct Running {
-    pub(crate) tool: Tool,
-    pub(crate) child: Child,
-    pub(crate) log: PathBuf,
-    /// The port that clients use.
-    pub(crate) port: u16,
-}
 
 /// How a component gets its ports.
 #[derive(Clone, Copy, Debug)]
