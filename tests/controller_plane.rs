@@ -198,8 +198,9 @@ async fn workloads_get_aiboms_which_a_restart_only_refreshes() {
     let is_ready = |answer: &Option<(u16, String)>| *answer == Some((200, "ok".to_owned()));
     until("it is ready", || controller.ready(), is_ready).await;
     for index in 0..COUNT {
-        let created = deployments.create(&PostParams::default(), &deployment(index));
-        created.await.expect("a deployment");
+        let object = deployment(index);
+        let created = deployments.create(&PostParams::default(), &object).await;
+        created.expect("a deployment");
     }
     let complete = |aiboms: &Vec<AibomObject>| {
         aiboms.len() == COUNT
@@ -211,7 +212,7 @@ async fn workloads_get_aiboms_which_a_restart_only_refreshes() {
     for aibom in &before {
         let ready = aibom.status.conditions.first().expect("a condition");
         assert_eq!(
-            (ready.condition_type.as_str(), ready.reason.as_str()),
+            (ready.type_.as_str(), ready.reason.as_str()),
             ("Ready", "BOMGenerated")
         );
     }

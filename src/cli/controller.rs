@@ -41,6 +41,9 @@ pub(crate) struct ControllerArgs {
         env = "AIBOM_QUAL_HEALTH_PROBE_BIND_ADDRESS"
     )]
     health_probe_bind_address: Bind,
+    /// Not ready while the configuration is invalid.
+    #[arg(long, env = "AIBOM_QUAL_STRICT_CONFIG_READINESS")]
+    strict_config_readiness: bool,
 }
 
 fn profile(name: &str) -> Result<&'static Profile, String> {
@@ -63,6 +66,7 @@ pub(crate) async fn run(args: ControllerArgs) -> Result<Exit, Failure> {
         server,
         metrics: args.metrics_bind_address,
         health: args.health_probe_bind_address,
+        strict_config_readiness: args.strict_config_readiness,
         pod: pod(),
     };
     let stop = CancellationToken::new();

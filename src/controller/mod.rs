@@ -11,6 +11,7 @@
 //! documented and which is inferred.
 
 pub mod api;
+pub mod config;
 pub mod detect;
 pub mod document;
 pub mod events;

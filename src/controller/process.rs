@@ -5,7 +5,8 @@
 //! (`controller.md` G and M).
 
 use std::fmt::Debug;
-use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::{CronJob, Job};
@@ -14,11 +15,12 @@ use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client, Config, Resource};
 use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::api::object::{ConfigObject, resource};
+use super::api::object::resource;
 use super::api::release::{ApiKind, ApiVersion};
+use super::config::{self, reconcile::ConfigReconciler};
 use super::document::redact::Redactor;
 use super::events::{Happening, Recorder, Severity};
 use super::go_regexp::PatternError;
@@ -54,6 +56,8 @@ pub struct Options {
     pub metrics: Bind,
     /// Where health is served.
     pub health: Bind,
+    /// Whether an invalid configuration makes the process not ready.
+    pub strict_config_readiness: bool,
     /// The pod that the process runs in, which its events are about. Without one they are not written.
     pub pod: Option<ObjectKey>,
 }
@@ -133,13 +137,20 @@ pub async fn run(options: Options, stop: CancellationToken) -> Result<(), Proces
         background: JoinSet::new(),
         workers: JoinSet::new(),
     };
-    process.serve(&options.metrics, &options.health).await?;
+    let invalid = Arc::new(AtomicBool::new(false));
+    let strict = options
+        .strict_config_readiness
+        .then(|| Arc::clone(&invalid));
+    process
+        .serve(&options.metrics, &options.health, strict)
+        .await?;
     let (recorder, writer) = Recorder::new(client);
     process.background.spawn(writer.run());
-    if let Some(pod) = &options.pod {
-        recorder.record(starting(profile, pod));
+    let pod = options.pod.as_ref().map(pod_reference);
+    if let Some(pod) = &pod {
+        recorder.record(starting(profile, pod.clone()));
     }
-    process.start(recorder, own_metrics)?;
+    process.start(recorder, own_metrics, invalid, pod)?;
     process.wait().await
 }
 
@@ -154,16 +165,20 @@ fn since(profile: &Profile) -> Since {
     }
 }
 
-fn starting(profile: &Profile, pod: &ObjectKey) -> Happening {
+fn pod_reference(pod: &ObjectKey) -> ObjectReference {
+    ObjectReference {
+        api_version: Some("v1".to_owned()),
+        kind: Some("Pod".to_owned()),
+        namespace: Some(pod.namespace.clone()),
+        name: Some(pod.name.clone()),
+        ..ObjectReference::default()
+    }
+}
+
+fn starting(profile: &Profile, pod: ObjectReference) -> Happening {
     Happening {
         component: "k8s-aibom",
-        regarding: ObjectReference {
-            api_version: Some("v1".to_owned()),
-            kind: Some("Pod".to_owned()),
-            namespace: Some(pod.namespace.clone()),
-            name: Some(pod.name.clone()),
-            ..ObjectReference::default()
-        },
+        regarding: pod,
         severity: Severity::Normal,
         reason: "ControllerStarting",
         message: format!("k8s-aibom controller starting; version={}", profile.version),
@@ -179,7 +194,12 @@ const fn version(of: profile::ApiVersion) -> ApiVersion {
 
 impl Process {
     /// Opens both addresses.
-    async fn serve(&mut self, metrics: &Bind, health: &Bind) -> Result<(), ProcessError> {
+    async fn serve(
+        &mut self,
+        metrics: &Bind,
+        health: &Bind,
+        config_invalid: Option<Arc<AtomicBool>>,
+    ) -> Result<(), ProcessError> {
         let (readiness, latch) = match self.profile.process.readiness {
             profile::Readiness::Latch => (Readiness::Latched, Latch::default()),
             profile::Readiness::Informers(budget) => {
@@ -192,7 +212,7 @@ impl Process {
             latch.clone(),
             self.started.clone(),
             required,
-            None,
+            config_invalid,
         );
         let health_routes = Routes {
             endpoints: vec![
@@ -231,19 +251,27 @@ impl Process {
         &mut self,
         recorder: Recorder,
         own_metrics: Arc<AibomMetrics>,
+        invalid: Arc<AtomicBool>,
+        pod: Option<ObjectReference>,
     ) -> Result<(), ProcessError> {
         let profile = self.profile;
         let api = version(profile.api.in_use);
+        let defaults = Settings::defaults(profile)?;
         let replica_sets = Informer::<ReplicaSet>::new("ReplicaSet");
         let shared = Shared {
             profile,
-            settings: Current::new(Settings::defaults(profile)?),
+            settings: Current::new(defaults.clone()),
             redactor: Arc::new(Redactor::new(profile.document.redaction)?),
             namespaces: Informer::new("Namespace"),
             pods: Informer::new("Pod"),
             replica_sets: ReplicaSets::new(replica_sets.clone()),
             aiboms: Informer::new(ApiKind::Aibom.kind()),
-            writer: Writer::new(self.client.clone(), api, recorder, Arc::clone(&own_metrics)),
+            writer: Writer::new(
+                self.client.clone(),
+                api,
+                recorder.clone(),
+                Arc::clone(&own_metrics),
+            ),
             metrics: own_metrics,
         };
         // Workers first, so that their handlers hear the initial lists as such.
@@ -257,12 +285,33 @@ impl Process {
         self.inform_built_in(&shared.namespaces);
         self.inform_built_in(&shared.pods);
         self.inform_custom(&shared.aiboms, &resource(ApiKind::Aibom, api));
-        self.inform_custom(
-            &Informer::<ConfigObject>::new(ApiKind::ControllerConfig.kind()),
-            &resource(ApiKind::ControllerConfig, api),
-        );
-        self.inform_later(replica_sets, shared.replica_sets);
+        self.inform_later(replica_sets, shared.replica_sets.clone());
+        self.configure(ConfigReconciler {
+            configs: Informer::new(ApiKind::ControllerConfig.kind()),
+            client: self.client.clone(),
+            resource: resource(ApiKind::ControllerConfig, api),
+            defaults,
+            settings: shared.settings,
+            invalid,
+            recorder,
+            pod,
+            metrics: shared.metrics,
+            state: Mutex::default(),
+        });
         Ok(())
+    }
+
+    /// Starts the controller of the configuration.
+    fn configure(&mut self, reconciler: ConfigReconciler) {
+        let name = ApiKind::ControllerConfig.kind().to_lowercase();
+        let (configs, resource) = (reconciler.configs.clone(), reconciler.resource.clone());
+        let queue = Queue::new(&name, &self.metrics);
+        config::reconcile::subscribe(&configs, &queue);
+        let worker = Worker::new(&name, queue, reconciler, &self.metrics)
+            .source(configs.sync_flag())
+            .deadline(self.profile.reconcile.deadline);
+        self.workers.spawn(worker.run(self.stop.clone()));
+        self.inform_custom(&configs, &resource);
     }
 
     /// Starts the controller of one kind.
@@ -280,19 +329,28 @@ impl Process {
             .source(shared.namespaces.sync_flag())
             .source(shared.pods.sync_flag())
             .deadline(self.profile.reconcile.deadline);
-        let (pods, stop) = (shared.pods.sync_flag(), self.stop.clone());
+        let (pods, settings) = (shared.pods.sync_flag(), shared.settings.clone());
+        let stop = self.stop.clone();
         self.workers.spawn(async move {
-            let known = async {
-                pods.wait().await;
-                settled.wait().await;
+            let not_synced = |source_name: &str| WorkerError::NotSynced {
+                controller: name.clone(),
+                source_name: source_name.to_owned(),
+            };
+            let prepared = async {
+                let deadline = Instant::now() + SYNC_TIMEOUT;
+                let configured = timeout_at(deadline, settings.confirmed()).await;
+                configured.map_err(|_| not_synced(ApiKind::ControllerConfig.kind()))?;
+                let known = async {
+                    pods.wait().await;
+                    settled.wait().await;
+                };
+                // Else each pod that is there already would lead to one more reconcile.
+                let known = timeout_at(deadline, known).await;
+                known.map_err(|_| not_synced("Pod"))
             };
             tokio::select! {
-                // Else each pod that is there already would lead to one more reconcile.
-                known = timeout(SYNC_TIMEOUT, known) => known.map_err(|_| WorkerError::NotSynced {
-                    controller: name,
-                    source_name: "Pod".to_owned(),
-                })?,
-                () = stop.cancelled() => {}
+                prepared = prepared => prepared?,
+                () = stop.cancelled() => return Ok(()),
             }
             worker.run(stop).await
         });

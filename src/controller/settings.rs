@@ -2,9 +2,10 @@
 //!
 //! A reconcile takes the settings once and works with them to its end.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use kube::core::{Selector, SelectorExt as _};
+use tokio::sync::watch as latest;
 
 use super::detect::Detector;
 use super::go_regexp::PatternError;
@@ -50,24 +51,50 @@ impl Settings {
 
 /// The settings in force; clones are handles to the same ones.
 #[derive(Clone, Debug)]
-pub struct Current(Arc<RwLock<Arc<Settings>>>);
+pub struct Current(latest::Sender<InForce>);
+
+#[derive(Clone, Debug)]
+struct InForce {
+    settings: Arc<Settings>,
+    /// Whether the configuration has been looked at.
+    is_confirmed: bool,
+}
 
 impl Current {
-    /// These settings are in force.
+    /// These settings are in force until the configuration has been looked at.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
-        Self(Arc::new(RwLock::new(Arc::new(settings))))
+        Self(latest::Sender::new(InForce {
+            settings: Arc::new(settings),
+            is_confirmed: false,
+        }))
     }
 
     /// Those in force now.
     #[must_use]
     pub fn get(&self) -> Arc<Settings> {
-        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.0.borrow().settings)
     }
 
     /// Puts others in force.
     pub fn set(&self, settings: Settings) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
+        self.0.send_replace(InForce {
+            settings: Arc::new(settings),
+            is_confirmed: true,
+        });
+    }
+
+    /// Says that those in force stay so, although the configuration has been looked at.
+    pub fn keep(&self) {
+        self.0.send_modify(|in_force| in_force.is_confirmed = true);
+    }
+
+    /// Waits until the configuration has been looked at. A workload that is reconciled before that
+    /// could lose an AIBOM to defaults that do not hold.
+    pub async fn confirmed(&self) {
+        let mut receiver = self.0.subscribe();
+        // An error is impossible as long as this handle lives.
+        let _ = receiver.wait_for(|in_force| in_force.is_confirmed).await;
     }
 }
 
