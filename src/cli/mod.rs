@@ -4,6 +4,7 @@
 //! standard error. Errors are printed here and nowhere else.
 
 mod completions;
+mod controller;
 mod doctor;
 mod exit;
 mod man;
@@ -94,6 +95,8 @@ enum Verb {
     /// The private local control plane.
     #[command(subcommand)]
     Plane(plane::Verb),
+    /// Run the embedded controller in the foreground.
+    Controller(controller::ControllerArgs),
     /// Check this machine: what is there, what is missing, and the command that mends it.
     Doctor(doctor::DoctorArgs),
     /// Print a completion script for a shell.
@@ -171,6 +174,7 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
         Verb::Completions(args) => completions::run(&args),
         Verb::Man => man::run(),
         Verb::Plane(verb) => block_on(plane::run(verb, cli.global.context()?)),
+        Verb::Controller(args) => block_on(controller::run(args)),
         Verb::Doctor(args) => block_on(doctor::run(args, cli.global.context()?)),
     }
 }

@@ -1,0 +1,454 @@
+//! The controller's process: everything that one release runs, until it is told to stop.
+//!
+//! One informer per kind, one worker per tracked kind, health and metrics endpoints. A custom kind
+//! that is not served is asked for until it is; when it is not in time, the process ends
+//! (`controller.md` G and M).
+
+use std::fmt::Debug;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::batch::v1::{CronJob, Job};
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Api, Client, Config, Resource};
+use serde::de::DeserializeOwned;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use super::api::object::resource;
+use super::api::release::{ApiKind, ApiVersion};
+use super::config::{self, reconcile::ConfigReconciler};
+use super::document::redact::Redactor;
+use super::events::{Happening, Recorder, Severity};
+use super::go_regexp::PatternError;
+use super::profile::kind::{CRON_JOB, Kind};
+use super::profile::{self, Profile, metric};
+use super::reconcile::aibom::Writer;
+use super::reconcile::kinds::Tracked;
+use super::reconcile::replica_sets::ReplicaSets;
+use super::reconcile::workload::WorkloadReconciler;
+use super::reconcile::{Shared, sources};
+use super::runtime::client::{ClientError, connect};
+use super::runtime::discovery::{DiscoveryError, Served};
+use super::runtime::health::{
+    Bind, BindError, Check, Endpoint, Latch, Readiness, Routes, bind, checks, serve,
+};
+use super::runtime::metrics::aibom::{AibomMetrics, Since};
+use super::runtime::metrics::{Metrics, MetricsError};
+use super::runtime::queue::Queue;
+use super::runtime::store::{Informer, ObjectKey, SyncSet};
+use super::runtime::watch::{Trouble, Watch, dice};
+use super::runtime::worker::{SYNC_TIMEOUT, Worker, WorkerError};
+use super::settings::{Current, Settings};
+use crate::error_chain::chain;
+
+/// How a process is started.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The release to behave like.
+    pub profile: &'static Profile,
+    /// The server.
+    pub server: Config,
+    /// Where metrics are served.
+    pub metrics: Bind,
+    /// Where health is served.
+    pub health: Bind,
+    /// Whether an invalid configuration makes the process not ready.
+    pub strict_config_readiness: bool,
+    /// The pod that the process runs in, which its events are about. Without one they are not written.
+    pub pod: Option<ObjectKey>,
+}
+
+/// The process cannot start, or cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum ProcessError {
+    /// Metrics cannot be kept.
+    #[error(transparent)]
+    Metrics(#[from] MetricsError),
+    /// There is no client.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// A pattern of the profile is wrong.
+    #[error(transparent)]
+    Pattern(#[from] PatternError),
+    /// An address cannot be listened on.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// The server does not say what it serves.
+    #[error(transparent)]
+    Discovery(#[from] DiscoveryError),
+    /// A controller cannot go on.
+    #[error(transparent)]
+    Worker(#[from] WorkerError),
+}
+
+impl ProcessError {
+    /// The one thing to do about it, if there is one.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Metrics(error) => error.hint(),
+            Self::Client(error) => error.hint(),
+            Self::Pattern(error) => error.hint(),
+            Self::Bind(error) => error.hint(),
+            Self::Discovery(error) => error.hint(),
+            Self::Worker(error) => error.hint(),
+        }
+    }
+}
+
+/// What runs.
+struct Process {
+    profile: &'static Profile,
+    client: Client,
+    served: Served,
+    metrics: Arc<Metrics>,
+    started: SyncSet,
+    stop: CancellationToken,
+    background: JoinSet<()>,
+    workers: JoinSet<Result<(), WorkerError>>,
+}
+
+/// Runs a controller until told to stop.
+///
+/// # Errors
+///
+/// [`ProcessError`] when it cannot start, or when a kind that it needs is not served in time.
+pub async fn run(options: Options, stop: CancellationToken) -> Result<(), ProcessError> {
+    let Options {
+        profile, server, ..
+    } = options;
+    let metrics = Metrics::new()?;
+    let own_metrics = Arc::new(AibomMetrics::register(&metrics, since(profile))?);
+    let user_agent = format!("manager/{}", profile.version);
+    let client = connect(server, &user_agent, Arc::clone(&metrics))?;
+    let served = Served::discover(&client).await?;
+
+    let mut process = Process {
+        profile,
+        client: client.clone(),
+        served,
+        metrics,
+        started: SyncSet::default(),
+        stop: stop.child_token(),
+        background: JoinSet::new(),
+        workers: JoinSet::new(),
+    };
+    let invalid = Arc::new(AtomicBool::new(false));
+    let strict = options
+        .strict_config_readiness
+        .then(|| Arc::clone(&invalid));
+    process
+        .serve(&options.metrics, &options.health, strict)
+        .await?;
+    let (recorder, writer) = Recorder::new(client);
+    process.background.spawn(writer.run());
+    let pod = options.pod.as_ref().map(pod_reference);
+    if let Some(pod) = &pod {
+        recorder.record(starting(profile, pod.clone()));
+    }
+    process.start(recorder, own_metrics, invalid, pod)?;
+    process.wait().await
+}
+
+fn since(profile: &Profile) -> Since {
+    let has = |name: &str| {
+        let mut families = profile.metrics.iter().copied().flatten();
+        families.any(|family| family.name == name)
+    };
+    Since {
+        persist_failures: has("aibom_status_persist_failures_total"),
+        outcomes_and_watches: metric::OUTCOMES.iter().all(|family| has(family.name)),
+    }
+}
+
+fn pod_reference(pod: &ObjectKey) -> ObjectReference {
+    ObjectReference {
+        api_version: Some("v1".to_owned()),
+        kind: Some("Pod".to_owned()),
+        namespace: Some(pod.namespace.clone()),
+        name: Some(pod.name.clone()),
+        ..ObjectReference::default()
+    }
+}
+
+fn starting(profile: &Profile, pod: ObjectReference) -> Happening {
+    Happening {
+        component: "k8s-aibom",
+        regarding: pod,
+        severity: Severity::Normal,
+        reason: "ControllerStarting",
+        message: format!("k8s-aibom controller starting; version={}", profile.version),
+    }
+}
+
+const fn version(of: profile::ApiVersion) -> ApiVersion {
+    match of {
+        profile::ApiVersion::V1Alpha1 => ApiVersion::V1Alpha1,
+        profile::ApiVersion::V1Beta1 => ApiVersion::V1Beta1,
+    }
+}
+
+impl Process {
+    /// Opens both addresses.
+    async fn serve(
+        &mut self,
+        metrics: &Bind,
+        health: &Bind,
+        config_invalid: Option<Arc<AtomicBool>>,
+    ) -> Result<(), ProcessError> {
+        let (readiness, latch) = match self.profile.process.readiness {
+            profile::Readiness::Latch => (Readiness::Latched, Latch::default()),
+            profile::Readiness::Informers(budget) => {
+                (Readiness::Probed { budget }, Latch::default())
+            }
+        };
+        let required = ApiKind::ALL.map(|kind| kind.kind().to_owned()).to_vec();
+        let ready = checks(
+            readiness,
+            latch.clone(),
+            self.started.clone(),
+            required,
+            config_invalid,
+        );
+        let health_routes = Routes {
+            endpoints: vec![
+                Endpoint::new("/healthz", vec![Check::passing("healthz")]),
+                Endpoint::new("/readyz", ready),
+            ],
+            metrics: None,
+        };
+        let metrics_routes = Routes {
+            endpoints: Vec::new(),
+            metrics: Some(Arc::clone(&self.metrics)),
+        };
+        for (what, address, routes) in [
+            ("health probe", health, health_routes),
+            ("metrics", metrics, metrics_routes),
+        ] {
+            if let Some(listener) = bind(address).await? {
+                if let Ok(addr) = listener.local_addr() {
+                    tracing::info!(name = what, %addr, "starting server");
+                }
+                self.background
+                    .spawn(serve(listener, routes, self.stop.clone()));
+            }
+        }
+        // The wait of releases with a latch begins before there is any informer to wait for.
+        let started = self.started.clone();
+        self.background.spawn(async move {
+            started.wait_for_present().await;
+            latch.set();
+        });
+        Ok(())
+    }
+
+    /// Starts informers and workers.
+    fn start(
+        &mut self,
+        recorder: Recorder,
+        own_metrics: Arc<AibomMetrics>,
+        invalid: Arc<AtomicBool>,
+        pod: Option<ObjectReference>,
+    ) -> Result<(), ProcessError> {
+        let profile = self.profile;
+        let api = version(profile.api.in_use);
+        let defaults = Settings::defaults(profile)?;
+        let replica_sets = Informer::<ReplicaSet>::new("ReplicaSet");
+        let shared = Shared {
+            profile,
+            settings: Current::new(defaults.clone()),
+            redactor: Arc::new(Redactor::new(profile.document.redaction)?),
+            namespaces: Informer::new("Namespace"),
+            pods: Informer::new("Pod"),
+            replica_sets: ReplicaSets::new(replica_sets.clone()),
+            aiboms: Informer::new(ApiKind::Aibom.kind()),
+            writer: Writer::new(
+                self.client.clone(),
+                api,
+                recorder.clone(),
+                Arc::clone(&own_metrics),
+            ),
+            metrics: own_metrics,
+        };
+        // Workers first, so that their handlers hear the initial lists as such.
+        self.track::<Deployment>(&shared);
+        self.track::<StatefulSet>(&shared);
+        self.track::<DaemonSet>(&shared);
+        self.track::<Job>(&shared);
+        if tracks(profile, &CRON_JOB) {
+            self.track::<CronJob>(&shared);
+        }
+        self.inform_built_in(&shared.namespaces);
+        self.inform_built_in(&shared.pods);
+        self.inform_custom(&shared.aiboms, &resource(ApiKind::Aibom, api));
+        self.inform_later(replica_sets, shared.replica_sets.clone());
+        self.configure(ConfigReconciler {
+            configs: Informer::new(ApiKind::ControllerConfig.kind()),
+            client: self.client.clone(),
+            resource: resource(ApiKind::ControllerConfig, api),
+            defaults,
+            settings: shared.settings,
+            invalid,
+            recorder,
+            pod,
+            metrics: shared.metrics,
+            state: Mutex::default(),
+        });
+        Ok(())
+    }
+
+    /// Starts the controller of the configuration.
+    fn configure(&mut self, reconciler: ConfigReconciler) {
+        let name = ApiKind::ControllerConfig.kind().to_lowercase();
+        let (configs, resource) = (reconciler.configs.clone(), reconciler.resource.clone());
+        let queue = Queue::new(&name, &self.metrics);
+        config::reconcile::subscribe(&configs, &queue);
+        let worker = Worker::new(&name, queue, reconciler, &self.metrics)
+            .source(configs.sync_flag())
+            .deadline(self.profile.reconcile.deadline);
+        self.workers.spawn(worker.run(self.stop.clone()));
+        self.inform_custom(&configs, &resource);
+    }
+
+    /// Starts the controller of one kind.
+    fn track<K: Tracked>(&mut self, shared: &Shared) {
+        let name = K::KIND.controller();
+        let workloads = Informer::<K>::new(K::KIND.kind);
+        let queue = Queue::new(&name, &self.metrics);
+        let owners = sources::subscribe(&workloads, shared, &queue);
+        let settled = owners.settled();
+        self.background.spawn(owners.run());
+        let reconciler = WorkloadReconciler::new(workloads.clone(), shared.clone());
+        let worker = Worker::new(&name, queue, reconciler, &self.metrics)
+            .source(workloads.sync_flag())
+            .source(shared.aiboms.sync_flag())
+            .source(shared.namespaces.sync_flag())
+            .source(shared.pods.sync_flag())
+            .deadline(self.profile.reconcile.deadline);
+        let (pods, settings) = (shared.pods.sync_flag(), shared.settings.clone());
+        let stop = self.stop.clone();
+        self.workers.spawn(async move {
+            let not_synced = |source_name: &str| WorkerError::NotSynced {
+                controller: name.clone(),
+                source_name: source_name.to_owned(),
+            };
+            let prepared = async {
+                let deadline = Instant::now() + SYNC_TIMEOUT;
+                let configured = timeout_at(deadline, settings.confirmed()).await;
+                configured.map_err(|_| not_synced(ApiKind::ControllerConfig.kind()))?;
+                let known = async {
+                    pods.wait().await;
+                    settled.wait().await;
+                };
+                // Else each pod that is there already would lead to one more reconcile.
+                let known = timeout_at(deadline, known).await;
+                known.map_err(|_| not_synced("Pod"))
+            };
+            tokio::select! {
+                prepared = prepared => prepared?,
+                () = stop.cancelled() => return Ok(()),
+            }
+            worker.run(stop).await
+        });
+        self.inform_built_in(&workloads);
+    }
+
+    /// Fills the cache of a kind that every cluster serves.
+    fn inform_built_in<K>(&mut self, informer: &Informer<K>)
+    where
+        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+    {
+        self.started.add(informer.sync_flag());
+        let filled = fill(informer.clone(), Api::all(self.client.clone()));
+        self.background.spawn(filled);
+    }
+
+    /// Fills the cache of ReplicaSets once somebody needs it.
+    fn inform_later(&mut self, informer: Informer<ReplicaSet>, replica_sets: ReplicaSets) {
+        let started = self.started.clone();
+        let api = Api::all(self.client.clone());
+        self.background.spawn(async move {
+            replica_sets.wanted().await;
+            started.add(informer.sync_flag());
+            fill(informer, api).await;
+        });
+    }
+
+    /// Fills the cache of a kind whose definition may be missing, once it is served.
+    fn inform_custom<K>(&mut self, informer: &Informer<K>, resource: &ApiResource)
+    where
+        K: Resource<DynamicType = ApiResource>
+            + Clone
+            + Debug
+            + DeserializeOwned
+            + Send
+            + Sync
+            + 'static,
+    {
+        let api = Api::all_with(self.client.clone(), resource);
+        let kind = GroupVersionKind::gvk(&resource.group, &resource.version, &resource.kind);
+        let (served, client) = (self.served.clone(), self.client.clone());
+        let (started, informer) = (self.started.clone(), informer.clone());
+        self.background.spawn(async move {
+            let absent = |error: &DiscoveryError| {
+                tracing::error!(
+                    logger = "controller-runtime.source.Kind",
+                    kind = format!("{}.{}", kind.kind, kind.group),
+                    error = chain(error),
+                    "if kind is a CRD, it should be installed before calling Start"
+                );
+            };
+            served.wait_for(&client, &kind, absent).await;
+            started.add(informer.sync_flag());
+            fill(informer, api).await;
+        });
+    }
+
+    /// Waits for the end: because it is asked for, or because a controller cannot go on.
+    async fn wait(mut self) -> Result<(), ProcessError> {
+        let mut result = Ok(());
+        while let Some(ended) = self.workers.join_next().await {
+            let ended = ended.unwrap_or_else(|error| {
+                // Reconciles catch their own panics; this one is a mistake of the worker's.
+                tracing::error!(error = %error, "a controller panicked");
+                Ok(())
+            });
+            if let Err(error) = ended
+                && result.is_ok()
+            {
+                result = Err(error.into());
+            }
+            self.stop.cancel();
+        }
+        self.background.shutdown().await;
+        result
+    }
+}
+
+fn tracks(profile: &Profile, kind: &Kind) -> bool {
+    profile.kind(kind.group, kind.kind).is_some()
+}
+
+/// Fills a cache until dropped. Who wrote which field is of no use here and the largest part of many
+/// objects; the server keeps it when an object comes back without.
+async fn fill<K>(informer: Informer<K>, api: Api<K>)
+where
+    K: Resource + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+{
+    let kind = informer.name().to_owned();
+    let watch = Watch::new(api, kind.clone(), dice())
+        .transform(|object| object.meta_mut().managed_fields = None);
+    let observe = |trouble: &Trouble| {
+        tracing::error!(
+            logger = "controller-runtime.cache",
+            kind,
+            error = chain(&trouble.error),
+            "Failed to watch"
+        );
+    };
+    match informer.drive(watch, dice(), observe).await {}
+}

@@ -1,0 +1,45 @@
+//! From a workload in the cache to its AIBOM on the server.
+//!
+//! [`kinds`] says how a workload of each kind is read, [`sources`] which changes lead to which
+//! workload, [`workload`] what is then done, and [`aibom`] how it is written (`controller.md` B.5, E).
+
+pub mod aibom;
+pub mod kinds;
+pub mod replica_sets;
+pub mod sources;
+pub mod workload;
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Namespace, Pod};
+
+use super::document::redact::Redactor;
+use super::profile::Profile;
+use super::runtime::metrics::aibom::AibomMetrics;
+use super::runtime::store::Informer;
+use super::settings::Current;
+use aibom::{Aibom, Writer};
+use replica_sets::ReplicaSets;
+
+/// What the reconcilers of all kinds share.
+#[derive(Clone)]
+pub struct Shared {
+    /// The release.
+    pub profile: &'static Profile,
+    /// The settings in force.
+    pub settings: Current,
+    /// Replaces credentials in what is published.
+    pub redactor: Arc<Redactor>,
+    /// Namespaces.
+    pub namespaces: Informer<Namespace>,
+    /// Pods.
+    pub pods: Informer<Pod>,
+    /// ReplicaSets, once somebody needs them.
+    pub replica_sets: ReplicaSets,
+    /// AIBOMs.
+    pub aiboms: Informer<Aibom>,
+    /// Writes AIBOMs.
+    pub writer: Writer,
+    /// The controller's own metrics.
+    pub metrics: Arc<AibomMetrics>,
+}
