@@ -196,7 +196,7 @@ fn describe(event: &Event) -> Option<(Level, String)> {
         } => (
             Level::Quiet,
             format!(
-                "warning: the cached {tool} is damaged ({reason}); moved to {} and obtained again",
+                "warning: the cached {tool} is damaged ({reason}); moved to {}, to be obtained again",
                 moved_to.display()
             ),
         ),

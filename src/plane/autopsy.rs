@@ -190,7 +190,10 @@ fn describe(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit status {code}"),
         (None, Some(signal)) => match rustix::process::Signal::from_named_raw(signal) {
-            Some(named) => format!("signal {signal} ({named:?})"),
+            Some(named) => {
+                let name = format!("{named:?}");
+                format!("signal {signal} ({})", name.trim_start_matches("Signal::"))
+            }
             None => format!("signal {signal}"),
         },
         (None, None) => "exit status unknown".to_owned(),

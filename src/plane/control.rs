@@ -52,6 +52,8 @@ pub async fn down(
     let (_, state) = registry.load(name)?;
     let ended = if state.is_live() {
         stop(&registry, &state, how, sink).await?
+    } else if registry.is_held(name)? {
+        return Err(RegistryError::Held(name.to_owned()).into());
     } else {
         Ended::WasNotRunning
     };

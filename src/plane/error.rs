@@ -211,9 +211,10 @@ impl PlaneError {
             Self::NotRunning { name, .. } => Some(format!(
                 "start it with `aibom-qual plane up --persistent {name}`"
             )),
-            Self::Supervisor { .. } => {
-                Some("its log is supervisor.log in the plane's folder".to_owned())
-            }
+            Self::Supervisor { .. } => Some(
+                "once the plane was ready, its log is logs/supervisor.log in the plane's folder"
+                    .to_owned(),
+            ),
             Self::StillThere { name, .. } => {
                 Some(format!("run `aibom-qual plane down {name} --force`"))
             }

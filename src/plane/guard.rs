@@ -295,7 +295,7 @@ async fn claim(
         });
     }
     let owner = ProcessIdentity::current().ok_or(PlaneError::NoProc)?;
-    let mut state = PlaneState {
+    let state = PlaneState {
         schema: SCHEMA,
         name: options.name.clone(),
         lifetime: options.lifetime,
@@ -309,15 +309,11 @@ async fn claim(
         component_args: options.component_args.clone(),
         components: BTreeMap::new(),
     };
-    let (taking, claimed) = (registry.clone(), state.clone());
-    let claim = tokio::task::spawn_blocking(move || taking.claim(&claimed)).await;
+    let taking = registry.clone();
+    let claim = tokio::task::spawn_blocking(move || taking.claim(state)).await;
     let claim = claim.map_err(PlaneError::internal)??;
-    if let Some(before) = &claim.before {
-        state.created = before.created;
-        state.port = before.port;
-    }
-    let kept_port = state.port;
-    Ok((Shared::new(registry, claim, state, sink), kept_port))
+    let kept_port = claim.state.port;
+    Ok((Shared::new(registry, claim, sink), kept_port))
 }
 
 /// An API server does not read what a newer minor version may have stored.

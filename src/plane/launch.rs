@@ -94,6 +94,7 @@ impl Launcher {
 ///
 /// Must be called first thing in `main`, before any thread exists.
 pub fn intercept() -> Option<ExitCode> {
+    close_inherited();
     let mut args = env::args_os().skip(1);
     if args.next().as_deref() != Some(OsStr::new(VERB)) {
         return None;
@@ -133,6 +134,23 @@ fn launch(mode: Mode, owner: i32, program: &OsStr, args: &[OsString]) -> u8 {
             CANNOT_EXECUTE
         }
         Mode::Group => group(program, args),
+    }
+}
+
+/// Closes every descriptor beyond standard error that the caller left open. A plane may live for
+/// days; a lock or a pipe of the script that started it must not. Nothing of ours is open yet.
+fn close_inherited() {
+    let Ok(entries) = std::fs::read_dir("/proc/self/fd") else {
+        return;
+    };
+    let open: Vec<i32> = entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|descriptor| *descriptor > 2)
+        .collect();
+    for descriptor in open {
+        // The one that listed the others is closed already.
+        let _ = nix::unistd::close(descriptor);
     }
 }
 

@@ -39,7 +39,7 @@ pub(crate) struct Shared {
     is_failed: AtomicBool,
     failure: watch::Sender<Option<Arc<ComponentFailure>>>,
     /// Locked for as long as the plane lives.
-    _claim: Claim,
+    claim: Claim,
 }
 
 impl fmt::Debug for Shared {
@@ -51,21 +51,16 @@ impl fmt::Debug for Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(
-        registry: Registry,
-        claim: Claim,
-        state: PlaneState,
-        sink: Arc<dyn Sink>,
-    ) -> Self {
+    pub(crate) fn new(registry: Registry, claim: Claim, sink: Arc<dyn Sink>) -> Self {
         Self {
             layout: claim.layout.clone(),
             registry,
-            state: Mutex::new(state),
+            state: Mutex::new(claim.state.clone()),
             sink,
             stopping: AtomicBool::new(false),
             is_failed: AtomicBool::new(false),
             failure: watch::Sender::new(None),
-            _claim: claim,
+            claim,
         }
     }
 
@@ -116,8 +111,18 @@ impl Shared {
     pub(crate) fn change(&self, change: impl FnOnce(&mut PlaneState)) -> Result<(), RegistryError> {
         self.with_state(|state| {
             change(state);
+            self.require_intact(&state.name)?;
             self.registry.write(&self.layout, state)
         })
+    }
+
+    /// A folder that took the place of ours belongs to somebody else.
+    fn require_intact(&self, name: &str) -> Result<(), RegistryError> {
+        if self.claim.is_intact() {
+            Ok(())
+        } else {
+            Err(RegistryError::Replaced(name.to_owned()))
+        }
     }
 
     /// Everything is ready, unless something has ended meanwhile.
@@ -145,6 +150,7 @@ impl Shared {
 
     /// Removes the plane's folder.
     pub(crate) fn remove(&self) -> Result<(), RegistryError> {
+        self.require_intact(&self.state().name)?;
         self.registry.remove_owned(&self.layout)
     }
 

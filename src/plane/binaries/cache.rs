@@ -156,6 +156,10 @@ impl Slot {
                 "it has SHA-256 {sha256}, its record says {}",
                 record.sha256
             )),
+            // Its bytes are right; the right to execute it can be given back.
+            Ok(_) if !is_executable(&self.file) && make_executable(&self.file).is_err() => {
+                Cached::Damaged("it may not be executed".to_owned())
+            }
             Ok((sha256, _)) => Cached::Good(Binary {
                 tool: self.tool,
                 path: self.file.clone(),
@@ -260,6 +264,10 @@ fn sync_dir(dir: &Path) -> io::Result<()> {
 
 pub(super) fn make_dir(dir: &Path) -> Result<(), BinaryError> {
     fs::create_dir_all(dir).map_err(|error| BinaryError::io(dir, error))
+}
+
+fn is_executable(file: &Path) -> bool {
+    fs::metadata(file).is_ok_and(|meta| meta.permissions().mode() & 0o111 != 0)
 }
 
 pub(super) fn make_executable(file: &Path) -> Result<(), BinaryError> {

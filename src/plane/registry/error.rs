@@ -23,6 +23,14 @@ pub enum RegistryError {
         /// Its supervisor.
         pid: u32,
     },
+    /// Somebody holds the plane who cannot be seen from here.
+    #[error(
+        "plane `{0}` is held by a process that cannot be seen from here, or that is just ending"
+    )]
+    Held(String),
+    /// The folder was removed, or replaced, under a running plane.
+    #[error("the folder of plane `{0}` is no longer the one that it was started in")]
+    Replaced(String),
     /// No plane has that name.
     #[error("there is no plane `{0}`")]
     NotFound(String),
@@ -79,6 +87,14 @@ impl RegistryError {
             Self::InUse { name, .. } => Some(format!(
                 "use it with `aibom-qual plane env {name}`, or end it with `aibom-qual plane down {name}`"
             )),
+            Self::Held(_) => Some(
+                "try again in a moment; if it persists, its supervisor runs in another container or on another \
+                 machine that shares the folder: end it there"
+                    .to_owned(),
+            ),
+            Self::Replaced(_) => {
+                Some("its processes are ended; nothing in the new folder was touched".to_owned())
+            }
             Self::NotFound(_) => Some("`aibom-qual plane status` lists the planes".to_owned()),
             Self::BadState { path, .. } => {
                 let folder = path.parent().unwrap_or(path);

@@ -9,7 +9,7 @@ mod reap;
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -48,10 +48,22 @@ struct Lock {
 pub struct Claim {
     /// The folder.
     pub layout: Layout,
-    /// The state that was there before, of a persistent plane.
-    pub before: Option<PlaneState>,
+    /// What stands in it now.
+    pub state: PlaneState,
     /// Locked for as long as the plane lives.
-    _held: File,
+    held: File,
+}
+
+impl Claim {
+    /// Whether the folder at this path is still the one that was claimed. Somebody may have removed
+    /// it, and made another one of that name.
+    #[must_use]
+    pub fn is_intact(&self) -> bool {
+        let identity = |meta: &fs::Metadata| (meta.dev(), meta.ino());
+        let now = fs::metadata(self.layout.owner_lock()).map(|meta| identity(&meta));
+        let held = self.held.metadata().map(|meta| identity(&meta));
+        matches!((now, held), (Ok(now), Ok(held)) if now == held)
+    }
 }
 
 impl Registry {
@@ -95,13 +107,14 @@ impl Registry {
     }
 
     /// Makes the folder of a new plane, or takes over that of a stopped persistent one, with `state`
-    /// in it; ends what still runs of an abandoned one.
+    /// in it; keeps the age and the port of the latter, and ends what still runs of an abandoned one.
     ///
     /// # Errors
     ///
-    /// [`RegistryError::InUse`] when a living process supervises a plane of that name; others when
-    /// the folder cannot be written.
-    pub fn claim(&self, state: &PlaneState) -> Result<Claim, RegistryError> {
+    /// [`RegistryError::InUse`] when a living process supervises a plane of that name,
+    /// [`RegistryError::Held`] when one does that cannot be seen from here; others when the folder
+    /// cannot be written.
+    pub fn claim(&self, mut state: PlaneState) -> Result<Claim, RegistryError> {
         let layout = self.layout(&state.name)?;
         let _lock = self.lock()?;
         let before = match self.read(&layout) {
@@ -109,36 +122,47 @@ impl Registry {
             Err(RegistryError::NotFound(_)) => None,
             Err(error) => return Err(error),
         };
-        let in_use = |by: &PlaneState| RegistryError::InUse {
-            name: state.name.clone(),
-            phase: by.phase.word(),
-            pid: by.owner.pid,
+        let Some(before) = before else {
+            let new = Layout::new(self.root.join(format!("{NEW}{}", state.name)));
+            remove_tree(new.root())?;
+            private_dir(&new.logs())?;
+            self.write(&new, &state)?;
+            let held = hold(&new)?.ok_or_else(|| RegistryError::Held(state.name.clone()))?;
+            fs::rename(new.root(), layout.root())
+                .map_err(io_error("make the folder", layout.root()))?;
+            return Ok(Claim {
+                layout,
+                state,
+                held,
+            });
         };
-        match &before {
-            Some(before) if before.is_live() => return Err(in_use(before)),
-            Some(before) => {
-                reap::end_all(before)?;
-                self.write(&layout, state)?;
-            }
-            None => {
-                let new = Layout::new(self.root.join(format!("{NEW}{}", state.name)));
-                remove_tree(new.root())?;
-                private_dir(&new.logs())?;
-                self.write(&new, state)?;
-                fs::rename(new.root(), layout.root())
-                    .map_err(io_error("make the folder", layout.root()))?;
-            }
+        if before.is_live() {
+            return Err(RegistryError::InUse {
+                name: state.name,
+                phase: before.phase.word(),
+                pid: before.owner.pid,
+            });
         }
-        let path = layout.owner_lock();
-        let held = open_lock(&path)?;
-        if !try_lock(&held, &path)? {
-            return Err(in_use(before.as_ref().unwrap_or(state)));
-        }
+        // Before anything is written: whoever holds it still writes there too.
+        let held = hold(&layout)?.ok_or_else(|| RegistryError::Held(state.name.clone()))?;
+        reap::end_all(&before)?;
+        state.created = before.created;
+        state.port = before.port;
+        self.write(&layout, &state)?;
         Ok(Claim {
             layout,
-            before,
-            _held: held,
+            state,
+            held,
         })
+    }
+
+    /// Whether somebody holds the plane who cannot be seen from here.
+    ///
+    /// # Errors
+    ///
+    /// When its lock cannot be looked at.
+    pub fn is_held(&self, name: &str) -> Result<bool, RegistryError> {
+        is_held(&self.layout(name)?)
     }
 
     /// Writes the state of a plane that this process owns.
@@ -172,6 +196,11 @@ impl Registry {
         let path = layout.state();
         let bytes = match fs::read(&path) {
             Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound && layout.root().exists() => {
+                let problem =
+                    "it is missing, so that nothing tells what the folder holds".to_owned();
+                return Err(RegistryError::BadState { path, problem });
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let name = layout.root().file_name().unwrap_or_default();
                 return Err(RegistryError::NotFound(name.to_string_lossy().into_owned()));
@@ -292,6 +321,13 @@ fn try_lock(file: &File, path: &Path) -> Result<bool, RegistryError> {
         Err(TryLockError::WouldBlock) => Ok(false),
         Err(TryLockError::Error(source)) => Err(io_error("lock", path)(source)),
     }
+}
+
+/// Takes the plane unless somebody has it.
+fn hold(layout: &Layout) -> Result<Option<File>, RegistryError> {
+    let path = layout.owner_lock();
+    let file = open_lock(&path)?;
+    Ok(try_lock(&file, &path)?.then_some(file))
 }
 
 /// Whether somebody holds the plane, on this machine or another one.
