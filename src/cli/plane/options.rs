@@ -93,7 +93,7 @@ const LONGEST: std::time::Duration = std::time::Duration::from_secs(24 * 3600);
 pub(crate) fn parse_duration(text: &str) -> Result<std::time::Duration, String> {
     let parsed: k8s_openapi::jiff::SignedDuration = text
         .parse()
-        .map_err(|error| format!("{error}; write for example 90s or 2m"))?;
+        .map_err(|_| "write a number with its unit, for example 90s or 2m".to_owned())?;
     match std::time::Duration::try_from(parsed) {
         Err(_) => Err("a duration cannot be negative".to_owned()),
         Ok(long) if long > LONGEST => Err("no more than 24 hours".to_owned()),
