@@ -183,14 +183,20 @@ fn contents(aiboms: &[AibomObject]) -> BTreeMap<String, String> {
     named.collect()
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn workloads_get_aiboms_which_a_restart_only_refreshes() {
-    let world = World::new();
+/// A plane that serves the definitions of 1.3.0 and has a namespace that opted in.
+async fn opted_in_plane(world: &World) -> (Plane, Client) {
     let plane = Plane::start(&world.throw_away(), Arc::new(Silent)).await;
     let plane = plane.expect("a plane");
     let client = connect(&plane.kubeconfig()).await.expect("a client");
     apply(&client, "1.3.0").await.expect("they are accepted");
     opt_in(&client).await;
+    (plane, client)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn workloads_get_aiboms_which_a_restart_only_refreshes() {
+    let world = World::new();
+    let (plane, client) = opted_in_plane(&world).await;
     let kind = resource(ApiKind::Aibom, ApiVersion::V1Beta1);
     let aiboms = Api::<AibomObject>::namespaced_with(client.clone(), NAMESPACE, &kind);
     let deployments = Api::<Deployment>::namespaced(client.clone(), NAMESPACE);
@@ -283,11 +289,7 @@ async fn change(api: &Api<ConfigObject>, spec: Value) -> ConfigObject {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_invalid_configuration_leaves_the_last_good_one_in_force() {
     let world = World::new();
-    let plane = Plane::start(&world.throw_away(), Arc::new(Silent)).await;
-    let plane = plane.expect("a plane");
-    let client = connect(&plane.kubeconfig()).await.expect("a client");
-    apply(&client, "1.3.0").await.expect("they are accepted");
-    opt_in(&client).await;
+    let (plane, client) = opted_in_plane(&world).await;
     let kind = resource(ApiKind::Aibom, ApiVersion::V1Beta1);
     let aiboms = Api::<AibomObject>::namespaced_with(client.clone(), NAMESPACE, &kind);
     let deployments = Api::<Deployment>::namespaced(client.clone(), NAMESPACE);
