@@ -14,6 +14,8 @@ use crate::controller::process::{self, Options};
 use crate::controller::profile::Profile;
 use crate::controller::runtime::health::Bind;
 use crate::controller::runtime::store::ObjectKey;
+use crate::controller::sink::guard::Guard;
+use crate::controller::sink::secret::DEFAULT_NAMESPACE;
 use crate::error_chain::chain;
 
 /// Arguments of `controller`.
@@ -68,6 +70,9 @@ pub(crate) async fn run(args: ControllerArgs) -> Result<Exit, Failure> {
         health: args.health_probe_bind_address,
         strict_config_readiness: args.strict_config_readiness,
         pod: pod(),
+        secrets_namespace: variable("POD_NAMESPACE")
+            .unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned()),
+        guard: guard(),
     };
     let stop = CancellationToken::new();
     let asked = stop.clone();
@@ -91,8 +96,22 @@ pub(crate) async fn run(args: ControllerArgs) -> Result<Exit, Failure> {
 
 /// The pod around this process, as its environment names it.
 fn pod() -> Option<ObjectKey> {
-    let read = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-    Some(ObjectKey::new(read("POD_NAMESPACE")?, read("POD_NAME")?))
+    Some(ObjectKey::new(
+        variable("POD_NAMESPACE")?,
+        variable("POD_NAME")?,
+    ))
+}
+
+/// Whether sinks may lead inside the network; only the one word allows it.
+fn guard() -> Guard {
+    match variable("AIBOM_DISABLE_SSRF_CHECKS").as_deref() {
+        Some("true") => Guard::Disabled,
+        _ => Guard::Enforced,
+    }
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 async fn server(kubeconfig: Option<PathBuf>) -> Result<Config, Failure> {

@@ -27,5 +27,6 @@ pub mod roll_up;
 pub mod runtime;
 pub mod settings;
 pub mod sha256;
+pub mod sink;
 pub mod status;
 pub mod workload;

@@ -20,6 +20,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::api::object::resource;
 use super::api::release::{ApiKind, ApiVersion};
+use super::config::load::Loader;
+use super::config::sinks::SinkMaker;
 use super::config::{self, reconcile::ConfigReconciler};
 use super::document::redact::Redactor;
 use super::events::{Happening, Recorder, Severity};
@@ -43,6 +45,8 @@ use super::runtime::store::{Informer, ObjectKey, SyncSet};
 use super::runtime::watch::{Trouble, Watch, dice};
 use super::runtime::worker::{SYNC_TIMEOUT, Worker, WorkerError};
 use super::settings::{Current, Settings};
+use super::sink::guard::Guard;
+use super::sink::secret::Secrets;
 use crate::error_chain::chain;
 
 /// How a process is started.
@@ -60,6 +64,10 @@ pub struct Options {
     pub strict_config_readiness: bool,
     /// The pod that the process runs in, which its events are about. Without one they are not written.
     pub pod: Option<ObjectKey>,
+    /// The namespace whose Secrets sinks may use.
+    pub secrets_namespace: String,
+    /// Whether sinks may lead inside the network.
+    pub guard: Guard,
 }
 
 /// The process cannot start, or cannot go on.
@@ -144,13 +152,22 @@ pub async fn run(options: Options, stop: CancellationToken) -> Result<(), Proces
     process
         .serve(&options.metrics, &options.health, strict)
         .await?;
+    let loader = Loader {
+        defaults: Settings::defaults(profile)?,
+        rules: profile.config,
+        sinks: SinkMaker {
+            secrets: Secrets::new(client.clone(), options.secrets_namespace),
+            guard: options.guard,
+            rules: profile.sinks,
+        },
+    };
     let (recorder, writer) = Recorder::new(client);
     process.background.spawn(writer.run());
     let pod = options.pod.as_ref().map(pod_reference);
     if let Some(pod) = &pod {
         recorder.record(starting(profile, pod.clone()));
     }
-    process.start(recorder, own_metrics, invalid, pod)?;
+    process.start(loader, recorder, own_metrics, invalid, pod)?;
     process.wait().await
 }
 
@@ -249,6 +266,7 @@ impl Process {
     /// Starts informers and workers.
     fn start(
         &mut self,
+        loader: Loader,
         recorder: Recorder,
         own_metrics: Arc<AibomMetrics>,
         invalid: Arc<AtomicBool>,
@@ -256,11 +274,10 @@ impl Process {
     ) -> Result<(), ProcessError> {
         let profile = self.profile;
         let api = version(profile.api.in_use);
-        let defaults = Settings::defaults(profile)?;
         let replica_sets = Informer::<ReplicaSet>::new("ReplicaSet");
         let shared = Shared {
             profile,
-            settings: Current::new(defaults.clone()),
+            settings: Current::new(loader.defaults.clone()),
             redactor: Arc::new(Redactor::new(profile.document.redaction)?),
             namespaces: Informer::new("Namespace"),
             pods: Informer::new("Pod"),
@@ -290,7 +307,7 @@ impl Process {
             configs: Informer::new(ApiKind::ControllerConfig.kind()),
             client: self.client.clone(),
             resource: resource(ApiKind::ControllerConfig, api),
-            defaults,
+            loader,
             settings: shared.settings,
             invalid,
             recorder,

@@ -10,6 +10,7 @@ use tokio::sync::watch as latest;
 use super::detect::Detector;
 use super::go_regexp::PatternError;
 use super::profile::Profile;
+use super::sink::SinkSet;
 use super::status::Limits;
 use super::workload::StringMap;
 
@@ -25,6 +26,8 @@ pub struct Settings {
     pub detector: Detector,
     /// Limits of documents and errors.
     pub limits: Limits,
+    /// Where documents are sent.
+    pub sinks: SinkSet,
 }
 
 impl Settings {
@@ -38,6 +41,7 @@ impl Settings {
             selector: Selector::from_iter([OPT_IN]),
             detector: Detector::new(profile)?,
             limits: Limits::default(),
+            sinks: SinkSet::default(),
         })
     }
 
@@ -76,12 +80,13 @@ impl Current {
         Arc::clone(&self.0.borrow().settings)
     }
 
-    /// Puts others in force.
-    pub fn set(&self, settings: Settings) {
-        self.0.send_replace(InForce {
+    /// Puts others in force, and returns those they replace.
+    pub fn set(&self, settings: Settings) -> Arc<Settings> {
+        let replaced = self.0.send_replace(InForce {
             settings: Arc::new(settings),
             is_confirmed: true,
         });
+        replaced.settings
     }
 
     /// Says that those in force stay so, although the configuration has been looked at.

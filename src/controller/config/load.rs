@@ -1,15 +1,16 @@
 //! From the spec of a configuration to settings. Any error makes the whole of it invalid, and all
 //! errors are told.
 
-use std::collections::BTreeSet;
 use std::fmt;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1 as k8s;
 use kube::core::Selector;
 
-use crate::controller::api::config::{AibomControllerConfigSpec, Discovery, Sink};
+use super::sinks::{SinkMaker, shapes};
+use crate::controller::api::config::{AibomControllerConfigSpec, Discovery};
 use crate::controller::api::meta::LabelSelector;
 use crate::controller::detect::image::Matcher;
+use crate::controller::profile::ConfigRules;
 use crate::controller::settings::Settings;
 use crate::controller::status::Limits;
 
@@ -27,7 +28,7 @@ pub struct FieldError {
 }
 
 impl FieldError {
-    fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
+    pub(super) fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             field: field.into(),
             message: message.into(),
@@ -39,6 +40,12 @@ impl FieldError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invalid(Vec<FieldError>);
 
+impl From<FieldError> for Invalid {
+    fn from(error: FieldError) -> Self {
+        Self(vec![error])
+    }
+}
+
 impl fmt::Display for Invalid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let texts: Vec<_> = self.0.iter().map(FieldError::to_string).collect();
@@ -46,47 +53,57 @@ impl fmt::Display for Invalid {
     }
 }
 
-/// The settings that a configuration asks for, on top of these defaults.
-///
-/// # Errors
-///
-/// [`Invalid`] with all errors, in the order selector, patterns, sinks.
-pub fn load(spec: &AibomControllerConfigSpec, defaults: &Settings) -> Result<Settings, Invalid> {
-    let mut errors = Vec::new();
-    let mut settings = defaults.clone();
-    if let Some(discovery) = &spec.discovery {
-        if let Some(wanted) = &discovery.namespace_selector {
-            match selector(wanted) {
-                Ok(selector) => settings.selector = selector,
-                Err(error) => errors.push(error),
+/// Reads specs.
+#[derive(Clone)]
+pub struct Loader {
+    /// What a spec does not say.
+    pub defaults: Settings,
+    /// How the release reads it.
+    pub rules: ConfigRules,
+    /// Makes its sinks.
+    pub sinks: SinkMaker,
+}
+
+impl Loader {
+    /// The settings that a spec asks for.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] with all errors, in the order selector, patterns, shapes of sinks, Secrets and
+    /// making of sinks. With a wrong shape no sink is made, and no Secret read.
+    pub async fn load(&self, spec: &AibomControllerConfigSpec) -> Result<Settings, Invalid> {
+        let mut errors = Vec::new();
+        let mut settings = self.defaults.clone();
+        if let Some(discovery) = &spec.discovery {
+            if let Some(wanted) = &discovery.namespace_selector {
+                match selector(wanted) {
+                    Ok(selector) => settings.selector = selector,
+                    Err(error) => errors.push(error),
+                }
             }
+            let runtimes = runtimes(discovery, &mut errors);
+            settings.detector = settings.detector.with_runtimes(runtimes);
         }
-        let runtimes = runtimes(discovery, &mut errors);
-        settings.detector = settings.detector.with_runtimes(runtimes);
-    }
-    if let Some(generation) = &spec.bom_generation {
-        settings.limits = limits(
-            generation.inline_threshold_bytes,
-            generation.stale_threshold_reconciles,
-        );
-    }
-    let before = errors.len();
-    let mut names = BTreeSet::new();
-    for sink in &spec.sinks {
-        errors.extend(shape(sink));
-        if !names.insert(sink.name.as_str()) {
-            let field = format!("spec.sinks[name={}].name", sink.name);
-            let message = format!("Sink name {:?} is not unique.", sink.name);
-            errors.push(FieldError::new(field, message));
+        if let Some(generation) = &spec.bom_generation {
+            settings.limits = limits(
+                generation.inline_threshold_bytes,
+                generation.stale_threshold_reconciles,
+            );
         }
-    }
-    if errors.len() == before {
-        errors.extend(spec.sinks.iter().map(unavailable));
-    }
-    if errors.is_empty() {
-        Ok(settings)
-    } else {
-        Err(Invalid(errors))
+        let shapes = shapes(&spec.sinks, self.rules.clear_text_credentials);
+        if shapes.is_empty() {
+            match self.sinks.make(&spec.sinks).await {
+                Ok(sinks) => settings.sinks = sinks.into_iter().collect(),
+                Err(wrong) => errors.extend(wrong),
+            }
+        } else {
+            errors.extend(shapes);
+        }
+        if errors.is_empty() {
+            Ok(settings)
+        } else {
+            Err(Invalid(errors))
+        }
     }
 }
 
@@ -172,136 +189,4 @@ fn runtimes(discovery: &Discovery, errors: &mut Vec<FieldError>) -> Vec<Matcher>
         }
     }
     runtimes
-}
-
-/// The key of a sink's body.
-fn body(sink: &Sink) -> Option<&'static str> {
-    match sink.type_.as_str() {
-        "GCS" => Some("gcs"),
-        "Webhook" => Some("webhook"),
-        _ => None,
-    }
-}
-
-/// What is wrong with a sink as it is written.
-fn shape(sink: &Sink) -> Option<FieldError> {
-    let Sink { name, type_, .. } = sink;
-    let at = format!("spec.sinks[name={name}]");
-    let Some(own) = body(sink) else {
-        let message = format!("Sink {name:?} has an unknown type {type_:?}.");
-        return Some(FieldError::new(format!("{at}.type"), message));
-    };
-    let is_set = |key| match key {
-        "gcs" => sink.gcs.is_some(),
-        _ => sink.webhook.is_some(),
-    };
-    if !is_set(own) {
-        let message = format!(
-            "Sink {name:?} has Type={type_} but {at}.{own} is nil. Set the {own} subfield with the \
-             sink configuration, or change Type if a different sink was intended."
-        );
-        return Some(FieldError::new(format!("{at}.{own}"), message));
-    }
-    let foreign = if own == "gcs" { "webhook" } else { "gcs" };
-    if is_set(foreign) {
-        let message = format!(
-            "Sink {name:?} has Type={type_} but {at}.{foreign} is also populated. Exactly one of \
-             {{gcs, webhook}} may be set per sink; the populated subfield must match Type."
-        );
-        return Some(FieldError::new(format!("{at}.{foreign}"), message));
-    }
-    let auth = sink.webhook.as_ref().and_then(|hook| hook.auth.as_ref());
-    if auth.is_some_and(|auth| auth.bearer_token.is_some() && auth.mtls.is_some()) {
-        let message = format!(
-            "Sink {name:?} (Type={type_}) has both auth.bearerToken and auth.mtls set. Exactly one \
-             auth mechanism per sink; remove one of them."
-        );
-        return Some(FieldError::new(format!("{at}.webhook.auth"), message));
-    }
-    None
-}
-
-/// This controller delivers to no sink, and says so rather than to lose documents.
-fn unavailable(sink: &Sink) -> FieldError {
-    let Sink { name, type_, .. } = sink;
-    let own = body(sink).unwrap_or_default();
-    let at = format!("spec.sinks[name={name}].{own}");
-    let message = format!(
-        "Sink {name:?} (Type={type_}) failed to construct: {own} sink: not available in the embedded \
-         controller. Remove {at}."
-    );
-    FieldError::new(at, message)
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::*;
-    use crate::controller::profile::V1_3_0;
-    use crate::controller::workload::StringMap;
-
-    fn loaded(spec: Value) -> Result<Settings, String> {
-        let spec = serde_json::from_value(spec).expect("a spec");
-        let defaults = Settings::defaults(&V1_3_0).expect("settings");
-        load(&spec, &defaults).map_err(|invalid| invalid.to_string())
-    }
-
-    #[test]
-    fn every_error_is_told_in_order_and_in_the_real_words() {
-        let error = loaded(json!({
-            "discovery": {
-                "namespaceSelector": {"matchExpressions": [{"key": "a", "operator": "Bogus"}]},
-                "inferenceRuntimeImagePatterns": [
-                    {"runtime": "ok", "pattern": "^ok/"},
-                    {"runtime": "bad", "pattern": "(unclosed"},
-                ],
-            },
-            "sinks": [
-                {"name": "a", "type": "Webhook"},
-                {"name": "b", "type": "GCS", "gcs": {"bucket": "xyz"}, "webhook": {"endpoint": "http://x"}},
-                {"name": "c", "type": "Webhook", "webhook": {"endpoint": "https://x", "auth": {
-                    "bearerToken": {"secretRef": {"name": "n", "key": "k"}},
-                    "mtls": {"clientCertSecretRef": {"name": "n", "key": "k"},
-                        "clientKeySecretRef": {"name": "n", "key": "k"}},
-                }}},
-            ],
-        }))
-        .expect_err("it is invalid");
-        let wanted = [
-            r#"spec.discovery.namespaceSelector: namespaceSelector cannot be materialized: "Bogus" is not a valid label selector operator. Common causes: invalid label-key syntax, malformed matchExpressions operator."#,
-            r#"spec.discovery.inferenceRuntimeImagePatterns[1].pattern: Runtime "bad" pattern "(unclosed" failed to compile as a Go regexp: error parsing regexp: missing closing ): `(unclosed`. Anchor the pattern (e.g., ^vllm/.*) and escape regex metacharacters in literal path segments."#,
-            r#"spec.sinks[name=a].webhook: Sink "a" has Type=Webhook but spec.sinks[name=a].webhook is nil. Set the webhook subfield with the sink configuration, or change Type if a different sink was intended."#,
-            r#"spec.sinks[name=b].webhook: Sink "b" has Type=GCS but spec.sinks[name=b].webhook is also populated. Exactly one of {gcs, webhook} may be set per sink; the populated subfield must match Type."#,
-            r#"spec.sinks[name=c].webhook.auth: Sink "c" (Type=Webhook) has both auth.bearerToken and auth.mtls set. Exactly one auth mechanism per sink; remove one of them."#,
-        ];
-        assert_eq!(error, wanted.join("; "));
-    }
-
-    #[test]
-    fn a_good_spec_replaces_what_it_names() {
-        let settings = loaded(json!({
-            "discovery": {"namespaceSelector": {}},
-            "bomGeneration": {"inlineThresholdBytes": 4096},
-        }))
-        .expect("it is valid");
-        assert!(settings.selects(None));
-        assert_eq!(settings.limits.inline_threshold_bytes, 4096);
-        assert_eq!(settings.limits.stale_threshold, 3);
-
-        let settings = loaded(json!({"discovery": {"namespaceSelector": {
-            "matchLabels": {"a": "b"},
-            "matchExpressions": [{"key": "c", "operator": "NotIn", "values": ["d"]}],
-        }}}));
-        let settings = settings.expect("it is valid");
-        let labels = |pairs: &[(&str, &str)]| {
-            let owned = pairs
-                .iter()
-                .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
-            owned.collect::<StringMap>()
-        };
-        assert!(settings.selects(Some(&labels(&[("a", "b")]))));
-        assert!(!settings.selects(Some(&labels(&[("a", "b"), ("c", "d")]))));
-        assert!(!settings.selects(None));
-    }
 }

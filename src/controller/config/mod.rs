@@ -1,9 +1,13 @@
 //! The configuration object: how it is read, what follows from it, and what its status says.
 //!
-//! [`load`] turns a spec into settings or into every error in it. [`state`] is what is in force: the
-//! last configuration that was good, or defaults. [`reconcile`] ties both to the object
-//! (`controller.md` F).
+//! [`load`] turns a spec into settings or into every error in it, with [`sinks`] for the part that
+//! needs Secrets. [`state`] is what is in force: the last configuration that was good, or defaults.
+//! [`reconcile`] ties both to the object (`controller.md` F).
 
 pub mod load;
 pub mod reconcile;
+pub mod sinks;
 pub mod state;
+
+#[cfg(test)]
+mod tests;

@@ -8,8 +8,9 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::PostParams;
 use kube::core::ApiResource;
 use kube::{Api, Client};
+use tokio::time::sleep;
 
-use super::load::{Invalid, load};
+use super::load::{Invalid, Loader};
 use super::state::{About, Found, InForce, State, Transition};
 use crate::controller::api::config::NAME;
 use crate::controller::api::meta::{Condition, ConditionStatus, Timestamp};
@@ -73,8 +74,8 @@ pub struct ConfigReconciler {
     pub client: Client,
     /// How the server is asked for configurations.
     pub resource: ApiResource,
-    /// What holds without a configuration.
-    pub defaults: Settings,
+    /// Reads specs, and knows what holds without one.
+    pub loader: Loader,
     /// What every reconcile works with.
     pub settings: Current,
     /// Whether the configuration is invalid, for strict readiness.
@@ -90,6 +91,19 @@ pub struct ConfigReconciler {
 }
 
 impl ConfigReconciler {
+    /// Sinks that are replaced keep their connections a little longer, as reconciles that began with
+    /// them may still deliver.
+    fn put_in_force(&self, settings: Settings) {
+        let replaced = self.settings.set(settings);
+        if !replaced.sinks.is_empty() {
+            let after = self.loader.sinks.rules.close_after;
+            tokio::spawn(async move {
+                sleep(after).await;
+                drop(replaced);
+            });
+        }
+    }
+
     fn tell(&self, transition: &Transition, object: Option<&ConfigObject>) {
         if let Some(result) = transition.result {
             let counter = &self.metrics.config_reloads;
@@ -119,23 +133,22 @@ impl Reconciler<ObjectKey> for ConfigReconciler {
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Outcome, ConfigError> {
         let object = self.configs.get(key);
-        let found = match object
-            .as_deref()
-            .map(|object| (object, load(&object.spec, &self.defaults)))
-        {
+        let found = match object.as_deref() {
             None => {
-                self.settings.set(self.defaults.clone());
+                self.put_in_force(self.loader.defaults.clone());
                 Found::Missing
             }
-            Some((object, Ok(settings))) => {
-                self.settings.set(settings);
-                Found::Valid(object.metadata.generation.unwrap_or_default())
-            }
-            // What is in force stays in force: the last good configuration, or defaults.
-            Some((_, Err(invalid))) => {
-                self.settings.keep();
-                Found::Invalid(invalid)
-            }
+            Some(object) => match self.loader.load(&object.spec).await {
+                Ok(settings) => {
+                    self.put_in_force(settings);
+                    Found::Valid(object.metadata.generation.unwrap_or_default())
+                }
+                // What is in force stays in force: the last good configuration, or defaults.
+                Err(invalid) => {
+                    self.settings.keep();
+                    Found::Invalid(invalid)
+                }
+            },
         };
         let before = *self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let (after, in_force, transition) = before.after(&found);

@@ -337,6 +337,8 @@ pub struct Sinks {
     pub webhook_waits: &'static [Duration],
     /// Content type of the webhook's requests.
     pub webhook_content_type: &'static str,
+    /// How long the sinks of a replaced configuration live on.
+    pub close_after: Duration,
 }
 
 /// What the process says about itself, and when it gives up.

@@ -78,6 +78,7 @@ pub const V1_2_0: Profile = Profile {
             Duration::from_secs(3),
         ],
         webhook_content_type: "application/json",
+        close_after: Duration::from_secs(35),
     },
     process: Process {
         readiness: Readiness::Latch,

@@ -13,13 +13,14 @@ use super::Shared;
 use super::aibom::{Aibom, WriteError};
 use super::kinds::Tracked;
 use crate::controller::detect::{Confidence, Scrape, pods};
-use crate::controller::document::{Document, Source};
+use crate::controller::document::{Document, Source, category};
 use crate::controller::profile::kind::DEPLOYMENT;
-use crate::controller::profile::{MissingStatus, PodAttribution, ReplicaSetInformer};
+use crate::controller::profile::{MissingStatus, PodAttribution, ReplicaSetInformer, SinkFailure};
 use crate::controller::runtime::store::{Informer, ObjectKey};
 use crate::controller::runtime::worker::{Outcome, Reconciler};
 use crate::controller::settings::Settings;
-use crate::controller::status::{Build, Failure, Status};
+use crate::controller::sink::Delivery;
+use crate::controller::status::{Build, Failure, SinkOutcome, Status};
 use crate::controller::workload::Workload;
 use crate::controller::{input_hash, name};
 
@@ -112,7 +113,7 @@ impl<K: Tracked> WorkloadReconciler<K> {
             .inc();
     }
 
-    /// Builds the document and writes everything.
+    /// Builds the document, sends it to the sinks and writes everything.
     async fn build(
         &self,
         key: &ObjectKey,
@@ -141,18 +142,57 @@ impl<K: Tracked> WorkloadReconciler<K> {
                 return Err(error.into());
             }
         };
+        let delivery = Delivery {
+            document: &document,
+            workload,
+            category: category(scrape),
+            controller_version: profile.version,
+            content_type: profile.sinks.webhook_content_type,
+        };
+        let sinks = settings.sinks.deliver(&delivery).await;
+        self.tell(key, workload, &sinks);
         let build = Build {
             workload,
             scrape,
             input_hash,
             document: &document,
-            sinks: &[],
+            sinks: &sinks,
             previous_errors: cached.map_or(0, |aibom| aibom.status.consecutive_errors),
         };
+        // Sinks may have taken their time.
+        let now = Utc::now();
         let status = Status::built(&build, settings.limits, &profile.reconcile, redactor, now);
         let mut aibom = self.shared.writer.settle(key, workload, cached).await?;
         aibom.status = status;
-        Ok(self.put(&aibom).await?)
+        let written = self.put(&aibom).await?;
+        Ok(match (written, profile.reconcile.sink_failure) {
+            (Outcome::Done, SinkFailure::RequeueAfter(delay))
+                if sinks.iter().any(SinkOutcome::has_failed) =>
+            {
+                Outcome::RequeueAfter(delay)
+            }
+            (written, _) => written,
+        })
+    }
+
+    /// Counts and logs sinks that did not take a document. Nothing else fails for it.
+    fn tell(&self, aibom: &ObjectKey, workload: &Workload<'_>, sinks: &[SinkOutcome]) {
+        for sink in sinks {
+            let Err(error) = &sink.delivered else {
+                continue;
+            };
+            self.shared
+                .metrics
+                .sink_emit_failures
+                .with_label_values(&[sink.name, workload.namespace, K::KIND.kind])
+                .inc();
+            tracing::error!(
+                sink = sink.name,
+                aibom = %aibom,
+                error,
+                "cannot deliver the document to an external sink"
+            );
+        }
     }
 
     /// Tells a failure in an AIBOM that exists; none is made for it, and a conflict is ignored.
