@@ -11,6 +11,9 @@
     reason = "a test that counts says how much it looked at"
 )]
 
+#[path = "../support/http.rs"]
+mod http;
+
 mod attribution;
 mod cyclonedx;
 mod detection;
@@ -18,5 +21,6 @@ mod fixtures;
 mod profiles;
 mod properties;
 mod scrapers;
+mod sinks;
 mod status;
 mod vectors;

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
@@ -16,6 +16,23 @@ pub(crate) struct Asked {
     pub(crate) path: String,
     /// First byte of `Range: bytes=N-`.
     pub(crate) from: Option<usize>,
+}
+
+/// What was posted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Posted {
+    pub(crate) path: String,
+    /// Names and values as they came, in order.
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Posted {
+    /// The value of a header whose name is spelled exactly like this.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let mut headers = self.headers.iter();
+        headers.find_map(|(known, value)| (known == name).then_some(value.as_str()))
+    }
 }
 
 /// What comes back.
@@ -41,6 +58,11 @@ impl Answer {
             stall: false,
             delay: Duration::ZERO,
         }
+    }
+
+    pub(crate) fn body(mut self, body: &str) -> Self {
+        self.body = body.into();
+        self
     }
 
     /// A file, or the part of it that was asked for.
@@ -90,20 +112,26 @@ type Handler = dyn Fn(&Asked) -> Answer + Send + Sync;
 /// Serves on loopback until it is dropped.
 pub(crate) struct Server {
     address: SocketAddr,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    record: Arc<Record>,
     task: JoinHandle<()>,
+}
+
+#[derive(Default)]
+struct Record {
+    asked: Mutex<Vec<Asked>>,
+    posted: Mutex<Vec<Posted>>,
 }
 
 impl Server {
     pub(crate) async fn start(handler: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("loopback");
         let address = listener.local_addr().expect("bound");
-        let asked = Arc::new(Mutex::new(Vec::new()));
+        let record = Arc::new(Record::default());
         let handler: Arc<Handler> = Arc::new(handler);
-        let record = Arc::clone(&asked);
+        let kept = Arc::clone(&record);
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let (handler, record) = (Arc::clone(&handler), Arc::clone(&record));
+                let (handler, record) = (Arc::clone(&handler), Arc::clone(&kept));
                 // A client that goes away in the middle is part of the tests.
                 tokio::spawn(async move {
                     let _ = serve(stream, &*handler, &record).await;
@@ -112,7 +140,7 @@ impl Server {
         });
         Self {
             address,
-            asked,
+            record,
             task,
         }
     }
@@ -125,9 +153,14 @@ impl Server {
 
     /// Everything asked for so far whose path ends like this.
     pub(crate) fn asked(&self, end: &str) -> Vec<Asked> {
-        let asked = self.asked.lock().expect("not poisoned");
+        let asked = self.record.asked.lock().expect("not poisoned");
         let matching = asked.iter().filter(|asked| asked.path.ends_with(end));
         matching.cloned().collect()
+    }
+
+    /// Everything posted so far.
+    pub(crate) fn posted(&self) -> Vec<Posted> {
+        self.record.posted.lock().expect("not poisoned").clone()
     }
 }
 
@@ -137,29 +170,44 @@ impl Drop for Server {
     }
 }
 
-async fn serve(
-    stream: TcpStream,
-    handler: &Handler,
-    record: &Mutex<Vec<Asked>>,
-) -> std::io::Result<()> {
+async fn serve(stream: TcpStream, handler: &Handler, record: &Record) -> std::io::Result<()> {
     let mut stream = BufReader::new(stream);
     let mut line = String::new();
     stream.read_line(&mut line).await?;
     let path = line.split(' ').nth(1).unwrap_or_default().to_owned();
-    let mut from = None;
+    let is_post = line.starts_with("POST ");
+    let (mut from, mut length, mut headers) = (None, 0, Vec::new());
     loop {
         line.clear();
         stream.read_line(&mut line).await?;
-        let header = line.trim_end().to_ascii_lowercase();
-        if header.is_empty() {
+        let Some((name, value)) = line.trim_end().split_once(": ") else {
             break;
-        }
-        if let Some(range) = header.strip_prefix("range: bytes=") {
-            from = range.trim_end_matches('-').parse().ok();
+        };
+        headers.push((name.to_owned(), value.to_owned()));
+        match name.to_ascii_lowercase().as_str() {
+            "range" => {
+                let range = value.strip_prefix("bytes=").unwrap_or_default();
+                from = range.trim_end_matches('-').parse().ok();
+            }
+            "content-length" => length = value.parse().unwrap_or_default(),
+            _ => {}
         }
     }
     let asked = Asked { path, from };
-    record.lock().expect("not poisoned").push(asked.clone());
+    let all = &record.asked;
+    all.lock().expect("not poisoned").push(asked.clone());
+    if is_post {
+        let mut body = vec![0; length];
+        stream.read_exact(&mut body).await?;
+        let path = asked.path.clone();
+        let posted = Posted {
+            path,
+            headers,
+            body,
+        };
+        let all = &record.posted;
+        all.lock().expect("not poisoned").push(posted);
+    }
     let answer = handler(&asked);
     tokio::time::sleep(answer.delay).await;
     let mut head = format!("HTTP/1.1 {} X\r\nConnection: close\r\n", answer.status);
