@@ -18,8 +18,16 @@ use crate::controller::sink::guard::Guard;
 use crate::controller::sink::secret::DEFAULT_NAMESPACE;
 use crate::error_chain::chain;
 
+/// What the controller reads from its environment, as the real one does.
+const ENVIRONMENT: &str = "\
+Environment:
+  POD_NAMESPACE, POD_NAME    The pod that events are about; Secrets are read in that namespace
+                             [default: k8s-aibom-system]
+  AIBOM_DISABLE_SSRF_CHECKS  With `true`, sinks may lead to loopback and private addresses";
+
 /// Arguments of `controller`.
 #[derive(Debug, Args)]
+#[command(after_help = ENVIRONMENT)]
 pub(crate) struct ControllerArgs {
     /// The release to behave like: 1.2.0, 1.3.0, 1.5.1 or 1.6.0.
     #[arg(long, value_name = "RELEASE", value_parser = profile, env = "AIBOM_QUAL_PROFILE")]
