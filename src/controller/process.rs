@@ -15,7 +15,6 @@ use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client, Config, Resource};
 use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::api::object::resource;
@@ -26,11 +25,11 @@ use super::events::{Happening, Recorder, Severity};
 use super::go_regexp::PatternError;
 use super::profile::kind::{CRON_JOB, Kind};
 use super::profile::{self, Profile, metric};
+use super::reconcile::Shared;
 use super::reconcile::aibom::Writer;
-use super::reconcile::kinds::Tracked;
+use super::reconcile::controller::{Controller, Read};
+use super::reconcile::kinds::{BuiltIn, ThirdParty};
 use super::reconcile::replica_sets::ReplicaSets;
-use super::reconcile::workload::WorkloadReconciler;
-use super::reconcile::{Shared, sources};
 use super::runtime::client::{ClientError, connect};
 use super::runtime::discovery::{DiscoveryError, Served};
 use super::runtime::health::{
@@ -41,7 +40,7 @@ use super::runtime::metrics::{Metrics, MetricsError};
 use super::runtime::queue::Queue;
 use super::runtime::store::{Informer, ObjectKey, SyncSet};
 use super::runtime::watch::{Trouble, Watch, dice};
-use super::runtime::worker::{SYNC_TIMEOUT, Worker, WorkerError};
+use super::runtime::worker::{Worker, WorkerError};
 use super::settings::{Current, Settings};
 use crate::error_chain::chain;
 
@@ -150,7 +149,7 @@ pub async fn run(options: Options, stop: CancellationToken) -> Result<(), Proces
     if let Some(pod) = &pod {
         recorder.record(starting(profile, pod.clone()));
     }
-    process.start(recorder, own_metrics, invalid, pod)?;
+    process.start(recorder, own_metrics, invalid, pod).await?;
     process.wait().await
 }
 
@@ -247,7 +246,7 @@ impl Process {
     }
 
     /// Starts informers and workers.
-    fn start(
+    async fn start(
         &mut self,
         recorder: Recorder,
         own_metrics: Arc<AibomMetrics>,
@@ -282,6 +281,9 @@ impl Process {
         if tracks(profile, &CRON_JOB) {
             self.track::<CronJob>(&shared);
         }
+        for kind in profile.third_party_kinds() {
+            self.track_if_served(kind, &shared).await?;
+        }
         self.inform_built_in(&shared.namespaces);
         self.inform_built_in(&shared.pods);
         self.inform_custom(&shared.aiboms, &resource(ApiKind::Aibom, api));
@@ -314,47 +316,37 @@ impl Process {
         self.inform_custom(&configs, &resource);
     }
 
-    /// Starts the controller of one kind.
-    fn track<K: Tracked>(&mut self, shared: &Shared) {
-        let name = K::KIND.controller();
+    /// Starts the controller of a kind that every cluster serves.
+    fn track<K: BuiltIn>(&mut self, shared: &Shared) {
         let workloads = Informer::<K>::new(K::KIND.kind);
-        let queue = Queue::new(&name, &self.metrics);
-        let owners = sources::subscribe(&workloads, shared, &queue);
-        let settled = owners.settled();
-        self.background.spawn(owners.run());
-        let reconciler = WorkloadReconciler::new(workloads.clone(), shared.clone());
-        let worker = Worker::new(&name, queue, reconciler, &self.metrics)
-            .source(workloads.sync_flag())
-            .source(shared.aiboms.sync_flag())
-            .source(shared.namespaces.sync_flag())
-            .source(shared.pods.sync_flag())
-            .deadline(self.profile.reconcile.deadline);
-        let (pods, settings) = (shared.pods.sync_flag(), shared.settings.clone());
-        let stop = self.stop.clone();
-        self.workers.spawn(async move {
-            let not_synced = |source_name: &str| WorkerError::NotSynced {
-                controller: name.clone(),
-                source_name: source_name.to_owned(),
-            };
-            let prepared = async {
-                let deadline = Instant::now() + SYNC_TIMEOUT;
-                let configured = timeout_at(deadline, settings.confirmed()).await;
-                configured.map_err(|_| not_synced(ApiKind::ControllerConfig.kind()))?;
-                let known = async {
-                    pods.wait().await;
-                    settled.wait().await;
-                };
-                // Else each pod that is there already would lead to one more reconcile.
-                let known = timeout_at(deadline, known).await;
-                known.map_err(|_| not_synced("Pod"))
-            };
-            tokio::select! {
-                prepared = prepared => prepared?,
-                () = stop.cancelled() => return Ok(()),
-            }
-            worker.run(stop).await
-        });
+        let controller = Controller::new(K::KIND, &workloads, Read::Cache, shared, &self.metrics);
+        self.workers.spawn(controller.run(self.stop.clone()));
         self.inform_built_in(&workloads);
+    }
+
+    /// Starts the controller of a third-party kind that is served now; otherwise there never is one.
+    async fn track_if_served(
+        &mut self,
+        kind: &'static Kind,
+        shared: &Shared,
+    ) -> Result<(), ProcessError> {
+        let resource = ThirdParty::resource(kind);
+        let wanted = GroupVersionKind::gvk(kind.group, kind.version, kind.kind);
+        if self.served.check(&wanted).is_err() {
+            tracing::info!(
+                logger = "setup",
+                kind = format!("{}.{}", kind.kind, kind.group),
+                "the kind is not served; its objects are not looked at"
+            );
+            return Ok(());
+        }
+        Served::confirm(&self.client, &wanted).await?;
+        let workloads = Informer::new(kind.kind);
+        let read = Read::uncached(self.client.clone(), resource.clone());
+        let controller = Controller::new(kind, &workloads, read, shared, &self.metrics);
+        self.workers.spawn(controller.run(self.stop.clone()));
+        self.inform_custom(&workloads, &resource);
+        Ok(())
     }
 
     /// Fills the cache of a kind that every cluster serves.

@@ -1,9 +1,11 @@
 //! From a workload in the cache to its AIBOM on the server.
 //!
 //! [`kinds`] says how a workload of each kind is read, [`sources`] which changes lead to which
-//! workload, [`workload`] what is then done, and [`aibom`] how it is written (`controller.md` B.5, E).
+//! workload, [`workload`] what is then done, and [`aibom`] how it is written; a [`controller`] is made
+//! of these for each kind (`controller.md` B.5, E).
 
 pub mod aibom;
+pub mod controller;
 pub mod kinds;
 pub mod replica_sets;
 pub mod sources;

@@ -14,7 +14,7 @@ use super::aibom::{Aibom, group};
 use super::kinds::Tracked;
 use super::replica_sets::ReplicaSets;
 use crate::controller::detect::pods::controller_of;
-use crate::controller::profile::kind::{DEPLOYMENT, Kind};
+use crate::controller::profile::kind::{DEPLOYMENT, Kind, Origin};
 use crate::controller::runtime::queue::{Add, Queue};
 use crate::controller::runtime::store::{Change, Informer, ObjectKey};
 use crate::controller::settings::Settings;
@@ -30,6 +30,7 @@ fn add(queue: &Queue<ObjectKey>, key: ObjectKey, priority: i32) {
 /// Leads every change that matters to the workloads of this kind into the queue. Pods of Deployments
 /// need the result, which has to be [run](PodOwners::run).
 pub fn subscribe<K: Tracked>(
+    kind: &'static Kind,
     workloads: &Informer<K>,
     shared: &Shared,
     queue: &Queue<ObjectKey>,
@@ -41,7 +42,7 @@ pub fn subscribe<K: Tracked>(
 
     let target = queue.clone();
     shared.aiboms.subscribe(move |change| {
-        if let Some(key) = owner_of_aibom(change, K::KIND) {
+        if let Some(key) = owner_of_aibom(change, kind) {
             add(&target, key, change.priority());
         }
     });
@@ -57,21 +58,24 @@ pub fn subscribe<K: Tracked>(
     });
 
     let (sender, receiver) = unbounded_channel();
-    let (target, far) = (queue.clone(), sender.clone());
-    shared.pods.subscribe(move |change| {
-        let Some(owner) = owner_of_pod(change) else {
-            return;
-        };
-        let priority = change.priority();
-        if owner.group == "apps" && owner.kind == "ReplicaSet" {
-            if *K::KIND == DEPLOYMENT {
-                // Fails only when the process ends.
-                let _ = far.send(Message::ReplicaSet(owner.key, priority));
+    // Nobody makes pods of a third-party kind directly.
+    if kind.origin == Origin::Kubernetes {
+        let (target, far) = (queue.clone(), sender.clone());
+        shared.pods.subscribe(move |change| {
+            let Some(owner) = owner_of_pod(change) else {
+                return;
+            };
+            let priority = change.priority();
+            if owner.group == "apps" && owner.kind == "ReplicaSet" {
+                if *kind == DEPLOYMENT {
+                    // Fails only when the process ends.
+                    let _ = far.send(Message::ReplicaSet(owner.key, priority));
+                }
+            } else if owner.kind == kind.kind {
+                add(&target, owner.key, priority);
             }
-        } else if owner.kind == K::KIND.kind {
-            add(&target, owner.key, priority);
-        }
-    });
+        });
+    }
     PodOwners {
         sender,
         receiver,

@@ -11,10 +11,11 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::Shared;
 use super::aibom::{Aibom, WriteError};
+use super::controller::Read;
 use super::kinds::Tracked;
 use crate::controller::detect::{Confidence, Scrape, pods};
 use crate::controller::document::{Document, Source};
-use crate::controller::profile::kind::DEPLOYMENT;
+use crate::controller::profile::kind::{DEPLOYMENT, Kind};
 use crate::controller::profile::{MissingStatus, PodAttribution, ReplicaSetInformer};
 use crate::controller::runtime::store::{Informer, ObjectKey};
 use crate::controller::runtime::worker::{Outcome, Reconciler};
@@ -26,6 +27,16 @@ use crate::controller::{input_hash, name};
 /// A workload could not be reconciled.
 #[derive(Debug, thiserror::Error)]
 pub enum ReconcileError {
+    /// It could not be read.
+    #[error("cannot get {kind} {workload}")]
+    Read {
+        /// Its kind.
+        kind: &'static str,
+        /// The workload.
+        workload: ObjectKey,
+        /// Why not.
+        source: Box<kube::Error>,
+    },
     /// What was detected cannot be hashed or written as a document.
     #[error("cannot build the document")]
     Build(#[from] serde_json::Error),
@@ -39,6 +50,12 @@ impl ReconcileError {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
+            Self::Read { source, .. } => match &**source {
+                kube::Error::Api(status) if status.is_forbidden() => {
+                    Some("check the rules of the controller's ClusterRole".to_owned())
+                }
+                _ => None,
+            },
             Self::Build(_) => None,
             Self::Write(error) => error.hint(),
         }
@@ -48,15 +65,37 @@ impl ReconcileError {
 /// Reconciles the workloads of one kind.
 #[derive(Clone)]
 pub struct WorkloadReconciler<K> {
+    kind: &'static Kind,
     workloads: Informer<K>,
+    read: Read<K>,
     shared: Shared,
 }
 
 impl<K: Tracked> WorkloadReconciler<K> {
     /// A reconciler of what this cache holds.
     #[must_use]
-    pub fn new(workloads: Informer<K>, shared: Shared) -> Self {
-        Self { workloads, shared }
+    pub fn new(kind: &'static Kind, workloads: Informer<K>, read: Read<K>, shared: Shared) -> Self {
+        Self {
+            kind,
+            workloads,
+            read,
+            shared,
+        }
+    }
+
+    /// The workload, if it exists.
+    async fn read(&self, key: &ObjectKey) -> Result<Option<Arc<K>>, ReconcileError> {
+        match &self.read {
+            Read::Cache => Ok(self.workloads.get(key)),
+            Read::Server(fetch) => {
+                let fetched = fetch(key).await.map_err(|source| ReconcileError::Read {
+                    kind: self.kind.kind,
+                    workload: key.clone(),
+                    source: Box::new(source),
+                });
+                Ok(fetched?.map(Arc::new))
+            }
+        }
     }
 
     /// What is detected in the workload, if it is to be reported.
@@ -108,7 +147,7 @@ impl<K: Tracked> WorkloadReconciler<K> {
         self.shared
             .metrics
             .outcomes
-            .with_label_values(&[K::KIND.kind, outcome])
+            .with_label_values(&[self.kind.kind, outcome])
             .inc();
     }
 
@@ -173,7 +212,7 @@ impl<K: Tracked> WorkloadReconciler<K> {
     }
 
     async fn put(&self, aibom: &Aibom) -> Result<Outcome, WriteError> {
-        self.shared.writer.put_status(aibom, K::KIND.kind).await
+        self.shared.writer.put_status(aibom, self.kind.kind).await
     }
 }
 
@@ -182,17 +221,17 @@ impl<K: Tracked> Reconciler<ObjectKey> for WorkloadReconciler<K> {
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Outcome, ReconcileError> {
         let settings = self.shared.settings.get();
-        let Some(object) = self.workloads.get(key) else {
+        let Some(object) = self.read(key).await? else {
             // The garbage collector takes the AIBOM.
             return Ok(Outcome::Done);
         };
-        let workload = object.workload();
+        let workload = object.workload(self.kind);
         let replica_sets = self.replica_sets(&workload).await;
         let namespace = ObjectKey::new("", workload.namespace);
         let Some(namespace) = self.shared.namespaces.get(&namespace) else {
             return Ok(Outcome::Done);
         };
-        let aibom_name = name::aibom(K::KIND.group, K::KIND.kind, workload.name);
+        let aibom_name = name::aibom(self.kind.group, self.kind.kind, workload.name);
         let aibom_key = ObjectKey::new(workload.namespace, aibom_name);
         let scrape = if settings.selects(namespace.metadata.labels.as_ref()) {
             self.scrape(&workload, &replica_sets, &settings)

@@ -81,6 +81,29 @@ impl Served {
         })
     }
 
+    /// Asks the server once more for the one group and version of a kind that it served. A start with
+    /// a third-party kind costs this request beside the watch (`controller.md` M).
+    ///
+    /// # Errors
+    ///
+    /// [`DiscoveryError`] when the kind is gone again, or the server does not answer.
+    pub async fn confirm(client: &Client, kind: &GroupVersionKind) -> Result<(), DiscoveryError> {
+        let api_version = kind.api_version();
+        let resources = client.list_api_group_resources(&api_version).await;
+        let resources = resources.map_err(|error| DiscoveryError::Request(Box::new(error)))?;
+        if resources
+            .resources
+            .iter()
+            .any(|known| known.kind == kind.kind)
+        {
+            return Ok(());
+        }
+        Err(DiscoveryError::NoMatch {
+            kind: kind.kind.clone(),
+            api_version,
+        })
+    }
+
     /// Waits until the server serves this kind, for ever if it never does; `absent` hears of every
     /// vain question.
     pub async fn wait_for(
