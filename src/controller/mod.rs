@@ -29,3 +29,4 @@ pub mod settings;
 pub mod sha256;
 pub mod status;
 pub mod workload;
+pub mod workload_kinds;

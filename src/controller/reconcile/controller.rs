@@ -1,5 +1,6 @@
 //! The controller of one kind: its queue, what leads into it, and its worker.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
@@ -48,6 +49,7 @@ impl Read<ThirdParty> {
 pub struct Controller<K: Tracked> {
     name: String,
     owners: PodOwners,
+    allowance: BoxFuture<'static, Infallible>,
     has_pods: bool,
     shared: Shared,
     worker: Worker<ObjectKey, WorkloadReconciler<K>>,
@@ -67,6 +69,9 @@ impl<K: Tracked> Controller<K> {
         let name = kind.controller();
         let queue = Queue::new(&name, metrics);
         let owners = sources::subscribe(kind, workloads, shared, &queue);
+        let settings = shared.settings.clone();
+        let allowance =
+            sources::follow_allowance(kind, workloads.clone(), settings, queue.clone()).boxed();
         let reconciler = WorkloadReconciler::new(kind, workloads.clone(), read, shared.clone());
         let mut worker = Worker::new(&name, queue, reconciler, metrics)
             .source(workloads.sync_flag())
@@ -80,6 +85,7 @@ impl<K: Tracked> Controller<K> {
         Self {
             name,
             owners,
+            allowance,
             has_pods,
             shared: shared.clone(),
             worker,
@@ -95,6 +101,7 @@ impl<K: Tracked> Controller<K> {
         let Self {
             name,
             owners,
+            allowance,
             has_pods,
             shared,
             worker,
@@ -133,6 +140,7 @@ impl<K: Tracked> Controller<K> {
         tokio::select! {
             result = work => result,
             never = owners => never,
+            never = allowance => match never {},
         }
     }
 }

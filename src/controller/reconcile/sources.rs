@@ -4,6 +4,8 @@
 //! result (`controller.md` B.5). A pod of a Deployment is owned by a ReplicaSet, whose cache may
 //! have to be filled first; [`PodOwners`] waits for that, because a handler must not.
 
+use std::convert::Infallible;
+
 use k8s_openapi::api::core::v1::{ContainerStatus, Namespace, Pod};
 use kube::{Resource as _, ResourceExt as _};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -17,7 +19,7 @@ use crate::controller::detect::pods::controller_of;
 use crate::controller::profile::kind::{DEPLOYMENT, Kind, Origin};
 use crate::controller::runtime::queue::{Add, Queue};
 use crate::controller::runtime::store::{Change, Informer, ObjectKey};
-use crate::controller::settings::Settings;
+use crate::controller::settings::{Current, Settings};
 
 fn add(queue: &Queue<ObjectKey>, key: ObjectKey, priority: i32) {
     let how = Add {
@@ -81,6 +83,28 @@ pub fn subscribe<K: Tracked>(
         receiver,
         replica_sets: shared.replica_sets.clone(),
         queue: queue.clone(),
+    }
+}
+
+/// Looks anew at workloads when other kinds are allowed than before: at all of a kind that moved, and
+/// at those whose owners may report them now, or no more. Works until dropped.
+pub async fn follow_allowance<K: Tracked>(
+    kind: &'static Kind,
+    workloads: Informer<K>,
+    settings: Current,
+    queue: Queue<ObjectKey>,
+) -> Infallible {
+    settings.confirmed().await;
+    let mut before = settings.get().kinds.clone();
+    loop {
+        let after = settings.kinds_other_than(&before).await;
+        let moved = before.allow(kind) != after.allow(kind);
+        for object in workloads.all() {
+            if moved || controller_of(object.meta()).is_some() {
+                queue.add(ObjectKey::of(&*object));
+            }
+        }
+        before = after;
     }
 }
 

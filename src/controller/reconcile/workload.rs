@@ -194,6 +194,15 @@ impl<K: Tracked> WorkloadReconciler<K> {
         Ok(self.put(&aibom).await?)
     }
 
+    /// Deletes the AIBOM, and tells whether there was one.
+    async fn delete(&self, aibom: &ObjectKey) -> Result<bool, WriteError> {
+        let is_known = self.shared.aiboms.get(aibom).is_some();
+        if is_known {
+            self.shared.writer.delete(aibom).await?;
+        }
+        Ok(is_known)
+    }
+
     /// Tells a failure in an AIBOM that exists; none is made for it, and a conflict is ignored.
     async fn fail(
         &self,
@@ -222,7 +231,14 @@ impl<K: Tracked> Reconciler<ObjectKey> for WorkloadReconciler<K> {
     async fn reconcile(&self, key: &ObjectKey) -> Result<Outcome, ReconcileError> {
         let settings = self.shared.settings.get();
         let Some(object) = self.read(key).await? else {
-            // The garbage collector takes the AIBOM.
+            // The garbage collector takes the AIBOM. A kind that is not allowed may not be in the cache.
+            if !settings.kinds.allow(self.kind) {
+                let name = name::aibom(self.kind.group, self.kind.kind, &key.name);
+                let aibom = ObjectKey::new(key.namespace.clone(), name);
+                if self.delete(&aibom).await? {
+                    self.count("kind_not_allowed");
+                }
+            }
             return Ok(Outcome::Done);
         };
         let workload = object.workload(self.kind);
@@ -233,19 +249,20 @@ impl<K: Tracked> Reconciler<ObjectKey> for WorkloadReconciler<K> {
         };
         let aibom_name = name::aibom(self.kind.group, self.kind.kind, workload.name);
         let aibom_key = ObjectKey::new(workload.namespace, aibom_name);
-        let scrape = if settings.selects(namespace.metadata.labels.as_ref()) {
-            self.scrape(&workload, &replica_sets, &settings)
-        } else {
+        let scrape = if !settings.selects(namespace.metadata.labels.as_ref()) {
             self.count("not_opted_in");
             None
+        } else if !settings.kinds.allow(self.kind) {
+            self.count("kind_not_allowed");
+            None
+        } else {
+            self.scrape(&workload, &replica_sets, &settings)
         };
-        let cached = self.shared.aiboms.get(&aibom_key);
         let Some(scrape) = scrape else {
-            if cached.is_some() {
-                self.shared.writer.delete(&aibom_key).await?;
-            }
+            self.delete(&aibom_key).await?;
             return Ok(Outcome::Done);
         };
+        let cached = self.shared.aiboms.get(&aibom_key);
         let input_hash = input_hash::of(&scrape)?;
         if let Some(cached) = &cached {
             let status = &cached.status;
