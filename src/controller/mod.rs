@@ -28,5 +28,6 @@ pub mod runtime;
 pub mod settings;
 pub mod sha256;
 pub mod status;
+pub mod third_party;
 pub mod workload;
 pub mod workload_kinds;

@@ -17,14 +17,14 @@ use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::api::object::resource;
+use super::api::object::{ConfigObject, resource};
 use super::api::release::{ApiKind, ApiVersion};
 use super::config::{self, reconcile::ConfigReconciler};
 use super::document::redact::Redactor;
 use super::events::{Happening, Recorder, Severity};
 use super::go_regexp::PatternError;
 use super::profile::kind::{CRON_JOB, Kind};
-use super::profile::{self, Profile, metric};
+use super::profile::{self, Profile, ThirdPartyWatch, metric};
 use super::reconcile::Shared;
 use super::reconcile::aibom::Writer;
 use super::reconcile::controller::{Controller, Read};
@@ -42,6 +42,10 @@ use super::runtime::store::{Informer, ObjectKey, SyncSet};
 use super::runtime::watch::{Trouble, Watch, dice};
 use super::runtime::worker::{Worker, WorkerError};
 use super::settings::{Current, Settings};
+use super::third_party::gate::Gate;
+use super::third_party::health::{Regarding, Report, Reporter, WatchHealth};
+use super::third_party::presence::Presence;
+use super::third_party::supervisor::{Rhythm, Supervisor};
 use crate::error_chain::chain;
 
 /// How a process is started.
@@ -265,6 +269,7 @@ impl Process {
             pods: Informer::new("Pod"),
             replica_sets: ReplicaSets::new(replica_sets.clone()),
             aiboms: Informer::new(ApiKind::Aibom.kind()),
+            third_party: Gate::default(),
             writer: Writer::new(
                 self.client.clone(),
                 api,
@@ -281,15 +286,39 @@ impl Process {
         if tracks(profile, &CRON_JOB) {
             self.track::<CronJob>(&shared);
         }
-        for kind in profile.third_party_kinds() {
-            self.track_if_served(kind, &shared).await?;
+        let configs = Informer::new(ApiKind::ControllerConfig.kind());
+        let watches = WatchHealth::default();
+        match profile.reconcile.third_party {
+            ThirdPartyWatch::AtStart => {
+                for kind in profile.third_party_kinds() {
+                    self.track_if_served(kind, &shared).await?;
+                }
+            }
+            ThirdPartyWatch::Supervised {
+                probe,
+                retry_base,
+                retry_max,
+            } => {
+                let rhythm = Rhythm {
+                    probe,
+                    retry_base,
+                    retry_max,
+                };
+                let reporter = Reporter {
+                    health: watches.clone(),
+                    recorder: recorder.clone(),
+                    regarding: regarding(configs.clone(), pod.clone()),
+                    metrics: Arc::clone(&shared.metrics),
+                };
+                self.supervise(rhythm, &reporter, &shared);
+            }
         }
         self.inform_built_in(&shared.namespaces);
         self.inform_built_in(&shared.pods);
         self.inform_custom(&shared.aiboms, &resource(ApiKind::Aibom, api));
         self.inform_later(replica_sets, shared.replica_sets.clone());
         self.configure(ConfigReconciler {
-            configs: Informer::new(ApiKind::ControllerConfig.kind()),
+            configs,
             client: self.client.clone(),
             resource: resource(ApiKind::ControllerConfig, api),
             defaults,
@@ -298,6 +327,7 @@ impl Process {
             recorder,
             pod,
             metrics: shared.metrics,
+            watches,
             state: Mutex::default(),
         });
         Ok(())
@@ -309,6 +339,11 @@ impl Process {
         let (configs, resource) = (reconciler.configs.clone(), reconciler.resource.clone());
         let queue = Queue::new(&name, &self.metrics);
         config::reconcile::subscribe(&configs, &queue);
+        let (watches, again) = (reconciler.watches.clone(), queue.clone());
+        self.background.spawn(async move {
+            let look = || again.add(config::reconcile::key());
+            match watches.follow(look).await {}
+        });
         let worker = Worker::new(&name, queue, reconciler, &self.metrics)
             .source(configs.sync_flag())
             .deadline(self.profile.reconcile.deadline);
@@ -347,6 +382,30 @@ impl Process {
         self.workers.spawn(controller.run(self.stop.clone()));
         self.inform_custom(&workloads, &resource);
         Ok(())
+    }
+
+    /// Starts a supervisor for every third-party kind.
+    fn supervise(&mut self, rhythm: Rhythm, reporter: &Reporter, shared: &Shared) {
+        let presence = Presence::new(self.client.clone(), self.served.clone());
+        let asking = presence.clone().run(rhythm.retry_max);
+        self.background.spawn(async { match asking.await {} });
+        for kind in self.profile.third_party_kinds() {
+            let supervisor = Supervisor::new(
+                kind,
+                rhythm,
+                self.client.clone(),
+                presence.clone(),
+                shared.settings.clone(),
+            );
+            let report = Report::new(kind, reporter.clone());
+            let ticket = shared.third_party.ticket();
+            let (own, metrics) = (shared.clone(), Arc::clone(&self.metrics));
+            let make = move |workloads: &Informer<ThirdParty>| {
+                Controller::new(kind, workloads, Read::Cache, &own, &metrics)
+            };
+            let supervised = supervisor.run(make, report, ticket, self.stop.clone());
+            self.workers.spawn(supervised);
+        }
     }
 
     /// Fills the cache of a kind that every cluster serves.
@@ -419,6 +478,15 @@ impl Process {
         self.background.shutdown().await;
         result
     }
+}
+
+/// Events about watches are about the configuration, or about the pod if there is none.
+fn regarding(configs: Informer<ConfigObject>, pod: Option<ObjectReference>) -> Regarding {
+    Arc::new(move || {
+        let config = configs.get(&config::reconcile::key());
+        let config = config.map(|object| config::reconcile::reference(&object));
+        config.or_else(|| pod.clone())
+    })
 }
 
 fn tracks(profile: &Profile, kind: &Kind) -> bool {

@@ -20,6 +20,7 @@ use super::profile::Profile;
 use super::runtime::metrics::aibom::AibomMetrics;
 use super::runtime::store::Informer;
 use super::settings::Current;
+use super::third_party::gate::Gate;
 use aibom::{Aibom, Writer};
 use replica_sets::ReplicaSets;
 
@@ -40,6 +41,8 @@ pub struct Shared {
     pub replica_sets: ReplicaSets,
     /// AIBOMs.
     pub aiboms: Informer<Aibom>,
+    /// Open once every supervised kind has been listed, or will not be for now.
+    pub third_party: Gate,
     /// Writes AIBOMs.
     pub writer: Writer,
     /// The controller's own metrics.
