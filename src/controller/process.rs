@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::{CronJob, Job};
-use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client, Config, Resource};
 use serde::de::DeserializeOwned;
@@ -28,7 +28,9 @@ use super::profile::{self, Profile, ThirdPartyWatch, metric};
 use super::reconcile::Shared;
 use super::reconcile::aibom::Writer;
 use super::reconcile::controller::{Controller, Read};
+use super::reconcile::intermediates::Intermediates;
 use super::reconcile::kinds::{BuiltIn, ThirdParty};
+use super::reconcile::lineage::Lineage;
 use super::reconcile::replica_sets::ReplicaSets;
 use super::runtime::client::{ClientError, connect};
 use super::runtime::discovery::{DiscoveryError, Served};
@@ -261,13 +263,17 @@ impl Process {
         let api = version(profile.api.in_use);
         let defaults = Settings::defaults(profile)?;
         let replica_sets = Informer::<ReplicaSet>::new("ReplicaSet");
+        let settings = Current::new(defaults.clone());
+        let pods = Informer::new("Pod");
+        let on_demand = ReplicaSets::new(replica_sets.clone());
         let shared = Shared {
             profile,
-            settings: Current::new(defaults.clone()),
+            lineage: self.lineage(&settings, &pods, &on_demand),
+            settings,
             redactor: Arc::new(Redactor::new(profile.document.redaction)?),
             namespaces: Informer::new("Namespace"),
-            pods: Informer::new("Pod"),
-            replica_sets: ReplicaSets::new(replica_sets.clone()),
+            pods,
+            replica_sets: on_demand,
             aiboms: Informer::new(ApiKind::Aibom.kind()),
             third_party: Gate::default(),
             writer: Writer::new(
@@ -331,6 +337,29 @@ impl Process {
             state: Mutex::default(),
         });
         Ok(())
+    }
+
+    /// Makes what knows of owners, if the release rolls workloads up to them.
+    fn lineage(
+        &mut self,
+        settings: &Current,
+        pods: &Informer<Pod>,
+        replica_sets: &ReplicaSets,
+    ) -> Option<Lineage> {
+        let rules = self.profile.reconcile.roll_up?;
+        let (intermediates, filler) = Intermediates::new(self.client.clone());
+        let (lineage, changes) = Lineage::new(
+            rules,
+            settings.clone(),
+            pods.clone(),
+            replica_sets.clone(),
+            intermediates,
+        );
+        let filler = filler.run();
+        self.background.spawn(async { match filler.await {} });
+        let changes = changes.run();
+        self.background.spawn(async { match changes.await {} });
+        Some(lineage)
     }
 
     /// Starts the controller of the configuration.

@@ -7,7 +7,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use kube::core::ApiResource;
 use kube::{Api, Client};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Duration, Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::Shared;
@@ -20,6 +20,9 @@ use crate::controller::runtime::metrics::Metrics;
 use crate::controller::runtime::queue::Queue;
 use crate::controller::runtime::store::{Informer, ObjectKey};
 use crate::controller::runtime::worker::{SYNC_TIMEOUT, Worker, WorkerError};
+
+/// How long a controller waits for third-party kinds that are watched by themselves.
+const OTHERS: Duration = Duration::from_secs(10);
 
 type Fetch<K> =
     Arc<dyn Fn(&ObjectKey) -> BoxFuture<'static, Result<Option<K>, kube::Error>> + Send + Sync>;
@@ -48,7 +51,7 @@ impl Read<ThirdParty> {
 /// A controller that has not started.
 pub struct Controller<K: Tracked> {
     name: String,
-    owners: PodOwners,
+    owners: PodOwners<K>,
     allowance: BoxFuture<'static, Infallible>,
     has_pods: bool,
     shared: Shared,
@@ -69,9 +72,12 @@ impl<K: Tracked> Controller<K> {
         let name = kind.controller();
         let queue = Queue::new(&name, metrics);
         let owners = sources::subscribe(kind, workloads, shared, &queue);
-        let settings = shared.settings.clone();
+        if let Some(lineage) = &shared.lineage {
+            lineage.add(kind, workloads, &queue);
+        }
         let allowance =
-            sources::follow_allowance(kind, workloads.clone(), settings, queue.clone()).boxed();
+            sources::follow_allowance(kind, workloads.clone(), shared.clone(), queue.clone())
+                .boxed();
         let reconciler = WorkloadReconciler::new(kind, workloads.clone(), read, shared.clone());
         let mut worker = Worker::new(&name, queue, reconciler, metrics)
             .source(workloads.sync_flag())
@@ -116,16 +122,23 @@ impl<K: Tracked> Controller<K> {
                 let deadline = Instant::now() + SYNC_TIMEOUT;
                 let configured = timeout_at(deadline, shared.settings.confirmed()).await;
                 configured.map_err(|_| not_synced(ApiKind::ControllerConfig.kind()))?;
-                if !has_pods {
-                    return Ok(());
+                if has_pods {
+                    let known = async {
+                        shared.pods.sync_flag().wait().await;
+                        settled.wait().await;
+                    };
+                    // Else each pod that is there already would lead to one more reconcile.
+                    let known = timeout_at(deadline, known).await;
+                    known.map_err(|_| not_synced("Pod"))?;
                 }
-                let known = async {
-                    shared.pods.sync_flag().wait().await;
-                    settled.wait().await;
-                };
-                // Else each pod that is there already would lead to one more reconcile.
-                let known = timeout_at(deadline, known).await;
-                known.map_err(|_| not_synced("Pod"))
+                if let Some(lineage) = &shared.lineage {
+                    // Else owners would be reported without what they own, and what they own beside
+                    // them. A kind that cannot be watched must not hold up the others for long.
+                    let _ = timeout(OTHERS, shared.third_party.opened()).await;
+                    let settled = timeout_at(deadline, lineage.settled()).await;
+                    settled.map_err(|_| not_synced("owner"))?;
+                }
+                Ok(())
             };
             tokio::select! {
                 prepared = prepared => prepared?,

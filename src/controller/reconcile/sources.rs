@@ -14,12 +14,13 @@ use tokio::sync::oneshot;
 use super::Shared;
 use super::aibom::{Aibom, group};
 use super::kinds::Tracked;
+use super::lineage::Lineage;
 use super::replica_sets::ReplicaSets;
 use crate::controller::detect::pods::controller_of;
 use crate::controller::profile::kind::{DEPLOYMENT, Kind, Origin};
-use crate::controller::runtime::queue::{Add, Queue};
+use crate::controller::runtime::queue::{Add, LIVE, Queue};
 use crate::controller::runtime::store::{Change, Informer, ObjectKey};
-use crate::controller::settings::{Current, Settings};
+use crate::controller::settings::Settings;
 
 fn add(queue: &Queue<ObjectKey>, key: ObjectKey, priority: i32) {
     let how = Add {
@@ -36,7 +37,7 @@ pub fn subscribe<K: Tracked>(
     workloads: &Informer<K>,
     shared: &Shared,
     queue: &Queue<ObjectKey>,
-) -> PodOwners {
+) -> PodOwners<K> {
     let target = queue.clone();
     workloads.subscribe(move |change| {
         add(&target, ObjectKey::of(change.object()), change.priority());
@@ -63,6 +64,7 @@ pub fn subscribe<K: Tracked>(
     // Nobody makes pods of a third-party kind directly.
     if kind.origin == Origin::Kubernetes {
         let (target, far) = (queue.clone(), sender.clone());
+        let above = Above::new(workloads, shared);
         shared.pods.subscribe(move |change| {
             let Some(owner) = owner_of_pod(change) else {
                 return;
@@ -74,6 +76,7 @@ pub fn subscribe<K: Tracked>(
                     let _ = far.send(Message::ReplicaSet(owner.key, priority));
                 }
             } else if owner.kind == kind.kind {
+                above.changed(&owner.key, priority);
                 add(&target, owner.key, priority);
             }
         });
@@ -83,6 +86,32 @@ pub fn subscribe<K: Tracked>(
         receiver,
         replica_sets: shared.replica_sets.clone(),
         queue: queue.clone(),
+        above: Above::new(workloads, shared),
+    }
+}
+
+/// Tells the owners of workloads, which may report the pods of these.
+struct Above<K> {
+    workloads: Informer<K>,
+    lineage: Option<Lineage>,
+}
+
+impl<K: Tracked> Above<K> {
+    fn new(workloads: &Informer<K>, shared: &Shared) -> Self {
+        Self {
+            workloads: workloads.clone(),
+            lineage: shared.lineage.clone(),
+        }
+    }
+
+    /// The pods of this workload changed, or what becomes of it.
+    fn changed(&self, key: &ObjectKey, priority: i32) {
+        if let Some(lineage) = &self.lineage
+            && let Some(object) = self.workloads.get(key)
+            && let Some(owner) = controller_of(object.meta())
+        {
+            lineage.changed(&key.namespace, owner.clone(), priority);
+        }
     }
 }
 
@@ -91,17 +120,23 @@ pub fn subscribe<K: Tracked>(
 pub async fn follow_allowance<K: Tracked>(
     kind: &'static Kind,
     workloads: Informer<K>,
-    settings: Current,
+    shared: Shared,
     queue: Queue<ObjectKey>,
 ) -> Infallible {
+    let settings = &shared.settings;
+    let above = Above::new(&workloads, &shared);
     settings.confirmed().await;
     let mut before = settings.get().kinds.clone();
     loop {
         let after = settings.kinds_other_than(&before).await;
         let moved = before.allow(kind) != after.allow(kind);
         for object in workloads.all() {
+            let key = ObjectKey::of(&*object);
+            if moved {
+                above.changed(&key, LIVE);
+            }
             if moved || controller_of(object.meta()).is_some() {
-                queue.add(ObjectKey::of(&*object));
+                queue.add(key);
             }
         }
         before = after;
@@ -187,14 +222,15 @@ enum Message {
 }
 
 /// Finds the Deployments of pods.
-pub struct PodOwners {
+pub struct PodOwners<K> {
     sender: UnboundedSender<Message>,
     receiver: UnboundedReceiver<Message>,
     replica_sets: ReplicaSets,
     queue: Queue<ObjectKey>,
+    above: Above<K>,
 }
 
-impl PodOwners {
+impl<K: Tracked> PodOwners<K> {
     /// Asks to be told when all pods that are known now have been dealt with.
     #[must_use]
     pub fn settled(&self) -> Settled {
@@ -214,6 +250,7 @@ impl PodOwners {
                         && owner.kind == DEPLOYMENT.kind
                     {
                         let key = ObjectKey::new(key.namespace, owner.name.clone());
+                        self.above.changed(&key, priority);
                         add(&self.queue, key, priority);
                     }
                 }

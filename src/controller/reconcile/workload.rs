@@ -7,13 +7,15 @@ use std::sync::Arc;
 
 use chrono::Utc;
 use k8s_openapi::api::apps::v1::ReplicaSet;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Namespace, Pod};
 
 use super::Shared;
 use super::aibom::{Aibom, WriteError};
 use super::controller::Read;
 use super::kinds::Tracked;
-use crate::controller::detect::{Confidence, Scrape, pods};
+use super::lineage::{Absorbed, Ancestry};
+use crate::controller::detect::pods::{self, controller_of};
+use crate::controller::detect::{Confidence, Scrape};
 use crate::controller::document::{Document, Source};
 use crate::controller::profile::kind::{DEPLOYMENT, Kind};
 use crate::controller::profile::{MissingStatus, PodAttribution, ReplicaSetInformer};
@@ -98,25 +100,30 @@ impl<K: Tracked> WorkloadReconciler<K> {
         }
     }
 
-    /// What is detected in the workload, if it is to be reported.
+    /// What is detected in the workload and in what it reports for others.
     fn scrape(
         &self,
         workload: &Workload<'_>,
         replica_sets: &[Arc<ReplicaSet>],
+        absorbed: &[Absorbed],
         settings: &Settings,
-    ) -> Option<Scrape> {
-        let listed: Vec<Arc<Pod>> = if workload.match_labels.is_empty() {
+    ) -> Scrape {
+        let attribution = self.shared.profile.pods;
+        let listed: Vec<Arc<Pod>> = if workload.match_labels.is_empty() && absorbed.is_empty() {
             Vec::new()
         } else {
             self.shared.pods.in_namespace(workload.namespace)
         };
-        let pods = pods::of_workload(
-            self.shared.profile.pods,
+        let mut pods = pods::of_workload(
+            attribution,
             workload,
             listed.iter().map(|pod| &**pod),
             replica_sets.iter().map(|set| &**set),
         );
-        let scrape = settings.detector.scrape(workload, &pods);
+        for child in absorbed {
+            pods.extend(child.pods(attribution, &listed, replica_sets));
+        }
+        let mut scrape = settings.detector.scrape(workload, &pods);
         for error in &scrape.errors {
             self.shared
                 .metrics
@@ -124,8 +131,61 @@ impl<K: Tracked> WorkloadReconciler<K> {
                 .with_label_values(&[scrape.scraper_name, error.source.as_str()])
                 .inc();
         }
+        scrape.absorb(
+            absorbed
+                .iter()
+                .map(|child| (child.kind().kind, child.name())),
+        );
+        scrape
+    }
+
+    /// What is to be reported of the workload, if anything. How that was decided is counted.
+    async fn wanted(
+        &self,
+        key: &ObjectKey,
+        object: &K,
+        namespace: &Namespace,
+        mut replica_sets: Vec<Arc<ReplicaSet>>,
+        settings: &Settings,
+    ) -> Option<Scrape> {
+        if !settings.selects(namespace.metadata.labels.as_ref()) {
+            self.count("not_opted_in");
+            return None;
+        }
+        if !settings.kinds.allow(self.kind) {
+            self.count("kind_not_allowed");
+            return None;
+        }
+        let workload = object.workload(self.kind);
+        let mut is_resolved = true;
+        let mut absorbed = Vec::new();
+        if let Some(lineage) = &self.shared.lineage {
+            let kinds = &settings.kinds;
+            if controller_of(object.meta()).is_some() {
+                match lineage.of(kinds, self.kind, key, object.meta()).await {
+                    Ancestry::Under(_) => {
+                        self.count("rolled_up");
+                        return None;
+                    }
+                    Ancestry::Independent => {}
+                    Ancestry::Unresolved => is_resolved = false,
+                }
+            }
+            absorbed = lineage
+                .absorbed(kinds, workload.namespace, workload.uid)
+                .await;
+            if replica_sets.is_empty() && absorbed.iter().any(|child| *child.kind() == DEPLOYMENT) {
+                let all = self.shared.replica_sets.synced().await;
+                replica_sets = all.in_namespace(workload.namespace);
+            }
+        }
+        let scrape = self.scrape(&workload, &replica_sets, &absorbed, settings);
         let is_matched = scrape.confidence != Confidence::Unresolved;
-        self.count(if is_matched { "matched" } else { "unmatched" });
+        self.count(match (is_resolved, is_matched) {
+            (false, _) => "rollup_unresolved",
+            (true, true) => "matched",
+            (true, false) => "unmatched",
+        });
         is_matched.then_some(scrape)
     }
 
@@ -249,15 +309,9 @@ impl<K: Tracked> Reconciler<ObjectKey> for WorkloadReconciler<K> {
         };
         let aibom_name = name::aibom(self.kind.group, self.kind.kind, workload.name);
         let aibom_key = ObjectKey::new(workload.namespace, aibom_name);
-        let scrape = if !settings.selects(namespace.metadata.labels.as_ref()) {
-            self.count("not_opted_in");
-            None
-        } else if !settings.kinds.allow(self.kind) {
-            self.count("kind_not_allowed");
-            None
-        } else {
-            self.scrape(&workload, &replica_sets, &settings)
-        };
+        let scrape = self
+            .wanted(key, &object, &namespace, replica_sets, &settings)
+            .await;
         let Some(scrape) = scrape else {
             self.delete(&aibom_key).await?;
             return Ok(Outcome::Done);
