@@ -495,3 +495,6 @@ impl Lineage {
         found.cloned()
     }
 }
+
+#[cfg(test)]
+mod tests;

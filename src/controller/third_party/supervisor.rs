@@ -273,3 +273,6 @@ fn empty(informer: &Informer<ThirdParty>) {
     informer.apply(Event::ListBegin);
     informer.apply(Event::ListEnd);
 }
+
+#[cfg(test)]
+mod tests;
