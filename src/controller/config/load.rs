@@ -245,7 +245,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::controller::profile::{V1_3_0, V1_6_0};
+    use crate::controller::profile::V1_3_0;
     use crate::controller::workload::StringMap;
 
     fn loaded(spec: Value) -> Result<Settings, String> {
@@ -283,17 +283,6 @@ mod tests {
             r#"spec.sinks[name=c].webhook.auth: Sink "c" (Type=Webhook) has both auth.bearerToken and auth.mtls set. Exactly one auth mechanism per sink; remove one of them."#,
         ];
         assert_eq!(error, wanted.join("; "));
-    }
-
-    #[test]
-    fn a_wrong_kind_is_told_with_its_field_where_kinds_can_be_named() {
-        let spec = json!({"discovery": {"workloadKinds": ["batch/Job", "batch/Jobs"]}});
-        loaded(spec.clone()).expect("1.3.0 does not know the field");
-        let spec = serde_json::from_value(spec).expect("a spec");
-        let defaults = Settings::defaults(&V1_6_0).expect("settings");
-        let error = load(&spec, &defaults).expect_err("it is invalid");
-        let wanted = "spec.discovery.workloadKinds[1]: \"batch/Jobs\" is not a kind";
-        assert!(error.to_string().starts_with(wanted), "{error}");
     }
 
     #[test]
