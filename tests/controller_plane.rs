@@ -7,6 +7,8 @@
 )]
 #![allow(clippy::print_stderr, reason = "a run tells its numbers")]
 
+#[path = "support/controller.rs"]
+mod controller;
 #[path = "support/definitions.rs"]
 mod definitions;
 #[path = "support/helm.rs"]
@@ -14,121 +16,27 @@ mod helm;
 mod support;
 
 use std::collections::BTreeMap;
-use std::net::TcpListener;
-use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use aibom_qual::cluster::client::connect;
 use aibom_qual::controller::api::object::{AibomObject, ConfigObject, resource};
 use aibom_qual::controller::api::release::{ApiKind, ApiVersion};
 use aibom_qual::plane::Plane;
 use aibom_qual::plane::event::Silent;
+use controller::{Controller, is_ready, until};
 use definitions::{apply, objects};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
-use support::{Owner, World};
+use support::World;
 
 const NAMESPACE: &str = "models";
 const COUNT: usize = 20;
 /// The input hash of the workload below, which a v1.3.0 process computed.
 const INPUT_HASH: &str = "32834bf9730134a2a9e47ce9e822d3e2fe747a9bcf906282b8406a55a1cdb40d";
-
-/// A controller that runs beside the test.
-struct Controller {
-    process: Owner,
-    metrics: String,
-    health: String,
-}
-
-impl Controller {
-    fn start(world: &World, kubeconfig: &Path, profile: &str) -> Self {
-        let [metrics, health] = [free_address(), free_address()];
-        let kubeconfig = kubeconfig.display().to_string();
-        let process = world.spawn(&[
-            "controller",
-            "--profile",
-            profile,
-            "--kubeconfig",
-            &kubeconfig,
-            "--metrics-bind-address",
-            &metrics,
-            "--health-probe-bind-address",
-            &health,
-            "--strict-config-readiness",
-        ]);
-        Self {
-            process,
-            metrics,
-            health,
-        }
-    }
-
-    /// Status and body of `/readyz`; [`None`] while nobody listens.
-    async fn ready(&self) -> Option<(u16, String)> {
-        get(&format!("http://{}/readyz", self.health)).await
-    }
-
-    /// Requests by method, all codes together.
-    async fn requests(&self) -> BTreeMap<String, u64> {
-        let text = get(&format!("http://{}/metrics", self.metrics)).await;
-        let (_, text) = text.expect("metrics");
-        let mut requests = BTreeMap::new();
-        for line in text.lines() {
-            if !line.starts_with("rest_client_requests_total{") {
-                continue;
-            }
-            let (_, rest) = line.split_once("method=\"").expect("a method");
-            let (method, _) = rest.split_once('"').expect("its end");
-            let (_, number) = line.rsplit_once(' ').expect("a number");
-            *requests.entry(method.to_owned()).or_default() += number.parse::<u64>().expect("it");
-        }
-        requests
-    }
-
-    fn stop(mut self) {
-        self.process.terminate();
-        self.process
-            .finish()
-            .expect(0, &["\"msg\":\"starting server\""]);
-    }
-}
-
-/// An address of this machine that nothing uses now.
-fn free_address() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("its address").to_string()
-}
-
-async fn get(url: &str) -> Option<(u16, String)> {
-    let client = reqwest::Client::builder()
-        .no_proxy()
-        .build()
-        .expect("a client");
-    let response = client.get(url).send().await.ok()?;
-    let status = response.status().as_u16();
-    Some((status, response.text().await.ok()?))
-}
-
-/// Asks until the answer fits; fails the test after a minute.
-async fn until<T, F: Future<Output = T>>(
-    what: &str,
-    mut ask: impl FnMut() -> F,
-    fits: impl Fn(&T) -> bool,
-) -> T {
-    let begun = Instant::now();
-    loop {
-        let answer = ask().await;
-        if fits(&answer) {
-            return answer;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-}
 
 fn deployment(index: usize) -> Deployment {
     let labels = json!({"app": format!("model-{index}")});
@@ -202,7 +110,6 @@ async fn workloads_get_aiboms_which_a_restart_only_refreshes() {
     let deployments = Api::<Deployment>::namespaced(client.clone(), NAMESPACE);
 
     let controller = Controller::start(&world, &plane.kubeconfig(), "1.3.0");
-    let is_ready = |answer: &Option<(u16, String)>| *answer == Some((200, "ok".to_owned()));
     until("it is ready", || controller.ready(), is_ready).await;
     for index in 0..COUNT {
         let object = deployment(index);
@@ -297,7 +204,6 @@ async fn an_invalid_configuration_leaves_the_last_good_one_in_force() {
         objects(&client, ApiKind::ControllerConfig, ApiVersion::V1Beta1);
 
     let controller = Controller::start(&world, &plane.kubeconfig(), "1.3.0");
-    let is_ready = |answer: &Option<(u16, String)>| *answer == Some((200, "ok".to_owned()));
     until("it is ready", || controller.ready(), is_ready).await;
     let label = "kubernetes.io/metadata.name";
     let good = json!({"discovery": {"namespaceSelector": {"matchLabels": {label: NAMESPACE}}}});
@@ -363,10 +269,8 @@ async fn an_invalid_configuration_leaves_the_last_good_one_in_force() {
     );
     until(
         "it is ready again",
-        || async {
-            // The strict check is there, and passes.
-            get(&format!("http://{}/readyz?verbose", controller.health)).await
-        },
+        // The strict check is there, and passes.
+        || controller.ready_verbose(),
         |answer| {
             answer.as_ref().is_some_and(|(status, text)| {
                 *status == 200 && text.starts_with("[+]cache-sync ok\n[+]config-valid ok\n")

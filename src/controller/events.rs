@@ -67,6 +67,13 @@ impl Recorder {
         (Self(sender), writer)
     }
 
+    /// A recorder whose happenings a test hears itself.
+    #[cfg(test)]
+    pub(in crate::controller) fn heard() -> (Self, UnboundedReceiver<Happening>) {
+        let (sender, receiver) = unbounded_channel();
+        (Self(sender), receiver)
+    }
+
     /// Records something.
     pub fn record(&self, happening: Happening) {
         // Fails only when the process ends, and then nobody writes any more.

@@ -29,4 +29,6 @@ pub mod settings;
 pub mod sha256;
 pub mod sink;
 pub mod status;
+pub mod third_party;
 pub mod workload;
+pub mod workload_kinds;

@@ -10,15 +10,14 @@ use std::sync::{Arc, Mutex};
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::{CronJob, Job};
-use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client, Config, Resource};
 use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::api::object::resource;
+use super::api::object::{ConfigObject, resource};
 use super::api::release::{ApiKind, ApiVersion};
 use super::config::load::Loader;
 use super::config::sinks::SinkMaker;
@@ -27,12 +26,14 @@ use super::document::redact::Redactor;
 use super::events::{Happening, Recorder, Severity};
 use super::go_regexp::PatternError;
 use super::profile::kind::{CRON_JOB, Kind};
-use super::profile::{self, Profile, metric};
+use super::profile::{self, Profile, ThirdPartyWatch, metric};
+use super::reconcile::Shared;
 use super::reconcile::aibom::Writer;
-use super::reconcile::kinds::Tracked;
+use super::reconcile::controller::{Controller, Read};
+use super::reconcile::intermediates::Intermediates;
+use super::reconcile::kinds::{BuiltIn, ThirdParty};
+use super::reconcile::lineage::Lineage;
 use super::reconcile::replica_sets::ReplicaSets;
-use super::reconcile::workload::WorkloadReconciler;
-use super::reconcile::{Shared, sources};
 use super::runtime::client::{ClientError, connect};
 use super::runtime::discovery::{DiscoveryError, Served};
 use super::runtime::health::{
@@ -43,10 +44,14 @@ use super::runtime::metrics::{Metrics, MetricsError};
 use super::runtime::queue::Queue;
 use super::runtime::store::{Informer, ObjectKey, SyncSet};
 use super::runtime::watch::{Trouble, Watch, dice};
-use super::runtime::worker::{SYNC_TIMEOUT, Worker, WorkerError};
+use super::runtime::worker::{Worker, WorkerError};
 use super::settings::{Current, Settings};
 use super::sink::guard::Guard;
 use super::sink::secret::Secrets;
+use super::third_party::gate::Gate;
+use super::third_party::health::{Regarding, Report, Reporter, WatchHealth};
+use super::third_party::presence::Presence;
+use super::third_party::supervisor::{Rhythm, Supervisor};
 use crate::error_chain::chain;
 
 /// How a process is started.
@@ -167,7 +172,9 @@ pub async fn run(options: Options, stop: CancellationToken) -> Result<(), Proces
     if let Some(pod) = &pod {
         recorder.record(starting(profile, pod.clone()));
     }
-    process.start(loader, recorder, own_metrics, invalid, pod)?;
+    process
+        .start(loader, recorder, own_metrics, invalid, pod)
+        .await?;
     process.wait().await
 }
 
@@ -264,7 +271,7 @@ impl Process {
     }
 
     /// Starts informers and workers.
-    fn start(
+    async fn start(
         &mut self,
         loader: Loader,
         recorder: Recorder,
@@ -275,14 +282,19 @@ impl Process {
         let profile = self.profile;
         let api = version(profile.api.in_use);
         let replica_sets = Informer::<ReplicaSet>::new("ReplicaSet");
+        let settings = Current::new(loader.defaults.clone());
+        let pods = Informer::new("Pod");
+        let on_demand = ReplicaSets::new(replica_sets.clone());
         let shared = Shared {
             profile,
-            settings: Current::new(loader.defaults.clone()),
+            lineage: self.lineage(&settings, &pods, &on_demand),
+            settings,
             redactor: Arc::new(Redactor::new(profile.document.redaction)?),
             namespaces: Informer::new("Namespace"),
-            pods: Informer::new("Pod"),
-            replica_sets: ReplicaSets::new(replica_sets.clone()),
+            pods,
+            replica_sets: on_demand,
             aiboms: Informer::new(ApiKind::Aibom.kind()),
+            third_party: Gate::default(),
             writer: Writer::new(
                 self.client.clone(),
                 api,
@@ -299,12 +311,39 @@ impl Process {
         if tracks(profile, &CRON_JOB) {
             self.track::<CronJob>(&shared);
         }
+        let configs = Informer::new(ApiKind::ControllerConfig.kind());
+        let watches = WatchHealth::default();
+        match profile.reconcile.third_party {
+            ThirdPartyWatch::AtStart => {
+                for kind in profile.third_party_kinds() {
+                    self.track_if_served(kind, &shared).await?;
+                }
+            }
+            ThirdPartyWatch::Supervised {
+                probe,
+                retry_base,
+                retry_max,
+            } => {
+                let rhythm = Rhythm {
+                    probe,
+                    retry_base,
+                    retry_max,
+                };
+                let reporter = Reporter {
+                    health: watches.clone(),
+                    recorder: recorder.clone(),
+                    regarding: regarding(configs.clone(), pod.clone()),
+                    metrics: Arc::clone(&shared.metrics),
+                };
+                self.supervise(rhythm, &reporter, &shared);
+            }
+        }
         self.inform_built_in(&shared.namespaces);
         self.inform_built_in(&shared.pods);
         self.inform_custom(&shared.aiboms, &resource(ApiKind::Aibom, api));
         self.inform_later(replica_sets, shared.replica_sets.clone());
         self.configure(ConfigReconciler {
-            configs: Informer::new(ApiKind::ControllerConfig.kind()),
+            configs,
             client: self.client.clone(),
             resource: resource(ApiKind::ControllerConfig, api),
             loader,
@@ -313,9 +352,33 @@ impl Process {
             recorder,
             pod,
             metrics: shared.metrics,
+            watches,
             state: Mutex::default(),
         });
         Ok(())
+    }
+
+    /// Makes what knows of owners, if the release rolls workloads up to them.
+    fn lineage(
+        &mut self,
+        settings: &Current,
+        pods: &Informer<Pod>,
+        replica_sets: &ReplicaSets,
+    ) -> Option<Lineage> {
+        let rules = self.profile.reconcile.roll_up?;
+        let (intermediates, filler) = Intermediates::new(self.client.clone());
+        let (lineage, changes) = Lineage::new(
+            rules,
+            settings.clone(),
+            pods.clone(),
+            replica_sets.clone(),
+            intermediates,
+        );
+        let filler = filler.run();
+        self.background.spawn(async { match filler.await {} });
+        let changes = changes.run();
+        self.background.spawn(async { match changes.await {} });
+        Some(lineage)
     }
 
     /// Starts the controller of the configuration.
@@ -324,6 +387,11 @@ impl Process {
         let (configs, resource) = (reconciler.configs.clone(), reconciler.resource.clone());
         let queue = Queue::new(&name, &self.metrics);
         config::reconcile::subscribe(&configs, &queue);
+        let (watches, again) = (reconciler.watches.clone(), queue.clone());
+        self.background.spawn(async move {
+            let look = || again.add(config::reconcile::key());
+            match watches.follow(look).await {}
+        });
         let worker = Worker::new(&name, queue, reconciler, &self.metrics)
             .source(configs.sync_flag())
             .deadline(self.profile.reconcile.deadline);
@@ -331,47 +399,61 @@ impl Process {
         self.inform_custom(&configs, &resource);
     }
 
-    /// Starts the controller of one kind.
-    fn track<K: Tracked>(&mut self, shared: &Shared) {
-        let name = K::KIND.controller();
+    /// Starts the controller of a kind that every cluster serves.
+    fn track<K: BuiltIn>(&mut self, shared: &Shared) {
         let workloads = Informer::<K>::new(K::KIND.kind);
-        let queue = Queue::new(&name, &self.metrics);
-        let owners = sources::subscribe(&workloads, shared, &queue);
-        let settled = owners.settled();
-        self.background.spawn(owners.run());
-        let reconciler = WorkloadReconciler::new(workloads.clone(), shared.clone());
-        let worker = Worker::new(&name, queue, reconciler, &self.metrics)
-            .source(workloads.sync_flag())
-            .source(shared.aiboms.sync_flag())
-            .source(shared.namespaces.sync_flag())
-            .source(shared.pods.sync_flag())
-            .deadline(self.profile.reconcile.deadline);
-        let (pods, settings) = (shared.pods.sync_flag(), shared.settings.clone());
-        let stop = self.stop.clone();
-        self.workers.spawn(async move {
-            let not_synced = |source_name: &str| WorkerError::NotSynced {
-                controller: name.clone(),
-                source_name: source_name.to_owned(),
-            };
-            let prepared = async {
-                let deadline = Instant::now() + SYNC_TIMEOUT;
-                let configured = timeout_at(deadline, settings.confirmed()).await;
-                configured.map_err(|_| not_synced(ApiKind::ControllerConfig.kind()))?;
-                let known = async {
-                    pods.wait().await;
-                    settled.wait().await;
-                };
-                // Else each pod that is there already would lead to one more reconcile.
-                let known = timeout_at(deadline, known).await;
-                known.map_err(|_| not_synced("Pod"))
-            };
-            tokio::select! {
-                prepared = prepared => prepared?,
-                () = stop.cancelled() => return Ok(()),
-            }
-            worker.run(stop).await
-        });
+        let controller = Controller::new(K::KIND, &workloads, Read::Cache, shared, &self.metrics);
+        self.workers.spawn(controller.run(self.stop.clone()));
         self.inform_built_in(&workloads);
+    }
+
+    /// Starts the controller of a third-party kind that is served now; otherwise there never is one.
+    async fn track_if_served(
+        &mut self,
+        kind: &'static Kind,
+        shared: &Shared,
+    ) -> Result<(), ProcessError> {
+        let resource = ThirdParty::resource(kind);
+        let wanted = GroupVersionKind::gvk(kind.group, kind.version, kind.kind);
+        if self.served.check(&wanted).is_err() {
+            tracing::info!(
+                logger = "setup",
+                kind = format!("{}.{}", kind.kind, kind.group),
+                "the kind is not served; its objects are not looked at"
+            );
+            return Ok(());
+        }
+        Served::confirm(&self.client, &wanted).await?;
+        let workloads = Informer::new(kind.kind);
+        let read = Read::uncached(self.client.clone(), resource.clone());
+        let controller = Controller::new(kind, &workloads, read, shared, &self.metrics);
+        self.workers.spawn(controller.run(self.stop.clone()));
+        self.inform_custom(&workloads, &resource);
+        Ok(())
+    }
+
+    /// Starts a supervisor for every third-party kind.
+    fn supervise(&mut self, rhythm: Rhythm, reporter: &Reporter, shared: &Shared) {
+        let presence = Presence::new(self.client.clone(), self.served.clone());
+        let asking = presence.clone().run(rhythm.retry_max);
+        self.background.spawn(async { match asking.await {} });
+        for kind in self.profile.third_party_kinds() {
+            let supervisor = Supervisor::new(
+                kind,
+                rhythm,
+                self.client.clone(),
+                presence.clone(),
+                shared.settings.clone(),
+            );
+            let report = Report::new(kind, reporter.clone());
+            let ticket = shared.third_party.ticket();
+            let (own, metrics) = (shared.clone(), Arc::clone(&self.metrics));
+            let make = move |workloads: &Informer<ThirdParty>| {
+                Controller::new(kind, workloads, Read::Cache, &own, &metrics)
+            };
+            let supervised = supervisor.run(make, report, ticket, self.stop.clone());
+            self.workers.spawn(supervised);
+        }
     }
 
     /// Fills the cache of a kind that every cluster serves.
@@ -444,6 +526,15 @@ impl Process {
         self.background.shutdown().await;
         result
     }
+}
+
+/// Events about watches are about the configuration, or about the pod if there is none.
+fn regarding(configs: Informer<ConfigObject>, pod: Option<ObjectReference>) -> Regarding {
+    Arc::new(move || {
+        let config = configs.get(&config::reconcile::key());
+        let config = config.map(|object| config::reconcile::reference(&object));
+        config.or_else(|| pod.clone())
+    })
 }
 
 fn tracks(profile: &Profile, kind: &Kind) -> bool {

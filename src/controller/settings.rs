@@ -13,6 +13,7 @@ use super::profile::Profile;
 use super::sink::SinkSet;
 use super::status::Limits;
 use super::workload::StringMap;
+use super::workload_kinds::WorkloadKinds;
 
 /// The label by which a namespace opts in when no selector is configured.
 pub const OPT_IN: (&str, &str) = ("aibom.k8saibom.dev/enabled", "true");
@@ -22,6 +23,8 @@ pub const OPT_IN: (&str, &str) = ("aibom.k8saibom.dev/enabled", "true");
 pub struct Settings {
     /// Which namespaces are looked at.
     pub selector: Selector,
+    /// Which kinds are looked at.
+    pub kinds: WorkloadKinds,
     /// How components are recognised.
     pub detector: Detector,
     /// Limits of documents and errors.
@@ -39,6 +42,7 @@ impl Settings {
     pub fn defaults(profile: &Profile) -> Result<Self, PatternError> {
         Ok(Self {
             selector: Selector::from_iter([OPT_IN]),
+            kinds: WorkloadKinds::all(profile),
             detector: Detector::new(profile)?,
             limits: Limits::default(),
             sinks: SinkSet::default(),
@@ -100,6 +104,19 @@ impl Current {
         let mut receiver = self.0.subscribe();
         // An error is impossible as long as this handle lives.
         let _ = receiver.wait_for(|in_force| in_force.is_confirmed).await;
+    }
+
+    /// Waits until other kinds than these are looked at, and returns them.
+    pub async fn kinds_other_than(&self, before: &WorkloadKinds) -> WorkloadKinds {
+        let mut receiver = self.0.subscribe();
+        let differ = |in_force: &InForce| in_force.settings.kinds != *before;
+        let changed = receiver.wait_for(differ).await;
+        let kinds = changed.map(|in_force| in_force.settings.kinds.clone());
+        match kinds {
+            Ok(kinds) => kinds,
+            // Impossible as long as this handle lives.
+            Err(_) => std::future::pending().await,
+        }
     }
 }
 

@@ -69,8 +69,8 @@ impl Loader {
     ///
     /// # Errors
     ///
-    /// [`Invalid`] with all errors, in the order selector, patterns, shapes of sinks, Secrets and
-    /// making of sinks. With a wrong shape no sink is made, and no Secret read.
+    /// [`Invalid`] with all errors, in the order selector, patterns, kinds, shapes of sinks,
+    /// Secrets and making of sinks. With a wrong shape no sink is made, and no Secret read.
     pub async fn load(&self, spec: &AibomControllerConfigSpec) -> Result<Settings, Invalid> {
         let mut errors = Vec::new();
         let mut settings = self.defaults.clone();
@@ -83,6 +83,13 @@ impl Loader {
             }
             let runtimes = runtimes(discovery, &mut errors);
             settings.detector = settings.detector.with_runtimes(runtimes);
+            match settings.kinds.named(&discovery.workload_kinds) {
+                Ok(kinds) => settings.kinds = kinds,
+                Err(wrong) => errors.extend(wrong.into_iter().map(|(index, error)| {
+                    let field = format!("spec.discovery.workloadKinds[{index}]");
+                    FieldError::new(field, error.to_string())
+                })),
+            }
         }
         if let Some(generation) = &spec.bom_generation {
             settings.limits = limits(

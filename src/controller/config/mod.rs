@@ -2,8 +2,10 @@
 //!
 //! [`load`] turns a spec into settings or into every error in it, with [`sinks`] for the part that
 //! needs Secrets. [`state`] is what is in force: the last configuration that was good, or defaults.
-//! [`reconcile`] ties both to the object (`controller.md` F).
+//! [`degraded`] says what is wrong with the controller. [`reconcile`] ties these to the object
+//! (`controller.md` F).
 
+pub mod degraded;
 pub mod load;
 pub mod reconcile;
 pub mod sinks;

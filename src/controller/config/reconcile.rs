@@ -10,6 +10,7 @@ use kube::core::ApiResource;
 use kube::{Api, Client};
 use tokio::time::sleep;
 
+use super::degraded::{Cause, degraded};
 use super::load::{Invalid, Loader};
 use super::state::{About, Found, InForce, State, Transition};
 use crate::controller::api::config::NAME;
@@ -21,6 +22,7 @@ use crate::controller::runtime::queue::{Add, Queue};
 use crate::controller::runtime::store::{Informer, ObjectKey};
 use crate::controller::runtime::worker::{Outcome, Reconciler};
 use crate::controller::settings::{Current, Settings};
+use crate::controller::third_party::health::WatchHealth;
 
 /// Who says what happened to the configuration.
 const COMPONENT: &str = "k8s-aibom-config";
@@ -86,6 +88,8 @@ pub struct ConfigReconciler {
     pub pod: Option<ObjectReference>,
     /// The controller's own metrics.
     pub metrics: Arc<AibomMetrics>,
+    /// Which third-party kinds cannot be watched.
+    pub watches: WatchHealth,
     /// What is known of the object.
     pub state: Mutex<State>,
 }
@@ -154,7 +158,8 @@ impl Reconciler<ObjectKey> for ConfigReconciler {
         let (after, in_force, transition) = before.after(&found);
         if let Some(object) = object.as_deref() {
             let mut object = object.clone();
-            describe(&mut object, &found, in_force, Utc::now());
+            let watches = self.watches.cause();
+            describe(&mut object, &found, in_force, watches, Utc::now());
             let api = Api::<ConfigObject>::all_with(self.client.clone(), &self.resource);
             let parameters = PostParams::default();
             match api.replace_status(NAME, &parameters, &object).await {
@@ -176,7 +181,9 @@ impl Reconciler<ObjectKey> for ConfigReconciler {
     }
 }
 
-fn reference(object: &ConfigObject) -> ObjectReference {
+/// How an event names the configuration.
+#[must_use]
+pub fn reference(object: &ConfigObject) -> ObjectReference {
     ObjectReference {
         api_version: Some(object.api_version.clone()),
         kind: Some(object.kind.clone()),
@@ -187,29 +194,27 @@ fn reference(object: &ConfigObject) -> ObjectReference {
     }
 }
 
-/// Puts into the object's status what was found and what is in force.
-fn describe(object: &mut ConfigObject, found: &Found, in_force: InForce, now: DateTime<Utc>) {
+/// Puts into the object's status what was found, what is in force and what else is wrong.
+fn describe(
+    object: &mut ConfigObject,
+    found: &Found,
+    in_force: InForce,
+    watches: Option<Cause>,
+    now: DateTime<Utc>,
+) {
     let generation = object.metadata.generation.unwrap_or_default();
     let now = Timestamp::new(now);
-    let (ready, degraded) = match found {
+    let (ready, invalid) = match found {
         Found::Missing => return,
         Found::Valid(_) => {
             object.status.last_loaded_at = Some(now);
-            (
-                (
-                    ConditionStatus::True,
-                    "ConfigLoaded",
-                    "Configuration loaded successfully; runtime snapshot is in effect.".to_owned(),
-                ),
-                (
-                    ConditionStatus::False,
-                    "ConfigLoaded",
-                    "Controller is running on the current spec snapshot.".to_owned(),
-                ),
-            )
+            let message = "Configuration loaded successfully; runtime snapshot is in effect.";
+            let ready = (ConditionStatus::True, "ConfigLoaded", message.to_owned());
+            (ready, None)
         }
-        Found::Invalid(invalid) => (not_ready(invalid), degraded(in_force)),
+        Found::Invalid(invalid) => (not_ready(invalid), Some(not_in_force(in_force))),
     };
+    let degraded = degraded(invalid, None, watches);
     for (type_, (status, reason, message)) in [("Ready", ready), ("Degraded", degraded)] {
         let condition = Condition {
             last_transition_time: now,
@@ -228,22 +233,22 @@ fn not_ready(invalid: &Invalid) -> (ConditionStatus, &'static str, String) {
     (ConditionStatus::False, "ConfigInvalid", invalid.to_string())
 }
 
-fn degraded(in_force: InForce) -> (ConditionStatus, &'static str, String) {
-    let (reason, message) = match in_force {
-        InForce::LastGood(generation) => (
-            "RunningOnLastKnownGood",
-            format!(
+fn not_in_force(in_force: InForce) -> Cause {
+    match in_force {
+        InForce::LastGood(generation) => Cause {
+            reason: "RunningOnLastKnownGood",
+            message: format!(
                 "Spec is invalid; retaining last-known-good snapshot from generation {generation}. \
                  Edit spec to clear Ready=False."
             ),
-        ),
-        InForce::Defaults | InForce::Spec => (
-            "RunningOnDefaults",
-            "Spec is invalid; running on compiled-in defaults. Edit spec to clear Ready=False."
+        },
+        InForce::Defaults | InForce::Spec => Cause {
+            reason: "RunningOnDefaults",
+            message: "Spec is invalid; running on compiled-in defaults. Edit spec to clear \
+                      Ready=False."
                 .to_owned(),
-        ),
-    };
-    (ConditionStatus::True, reason, message)
+        },
+    }
 }
 
 /// Replaces the condition of the same type; its time only moves with its status.

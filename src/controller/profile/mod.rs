@@ -86,6 +86,14 @@ impl Profile {
             .copied()
             .filter(|kind| kind.origin == Origin::Kubernetes)
     }
+
+    /// The tracked kinds that are served once their definition is installed.
+    pub fn third_party_kinds(&self) -> impl Iterator<Item = &'static Kind> {
+        self.kinds
+            .iter()
+            .copied()
+            .filter(|kind| kind.origin == Origin::ThirdParty)
+    }
 }
 
 /// No profile has this name.

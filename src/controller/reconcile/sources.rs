@@ -4,6 +4,8 @@
 //! result (`controller.md` B.5). A pod of a Deployment is owned by a ReplicaSet, whose cache may
 //! have to be filled first; [`PodOwners`] waits for that, because a handler must not.
 
+use std::convert::Infallible;
+
 use k8s_openapi::api::core::v1::{ContainerStatus, Namespace, Pod};
 use kube::{Resource as _, ResourceExt as _};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -12,10 +14,11 @@ use tokio::sync::oneshot;
 use super::Shared;
 use super::aibom::{Aibom, group};
 use super::kinds::Tracked;
+use super::lineage::Lineage;
 use super::replica_sets::ReplicaSets;
 use crate::controller::detect::pods::controller_of;
-use crate::controller::profile::kind::{DEPLOYMENT, Kind};
-use crate::controller::runtime::queue::{Add, Queue};
+use crate::controller::profile::kind::{DEPLOYMENT, Kind, Origin};
+use crate::controller::runtime::queue::{Add, LIVE, Queue};
 use crate::controller::runtime::store::{Change, Informer, ObjectKey};
 use crate::controller::settings::Settings;
 
@@ -30,10 +33,11 @@ fn add(queue: &Queue<ObjectKey>, key: ObjectKey, priority: i32) {
 /// Leads every change that matters to the workloads of this kind into the queue. Pods of Deployments
 /// need the result, which has to be [run](PodOwners::run).
 pub fn subscribe<K: Tracked>(
+    kind: &'static Kind,
     workloads: &Informer<K>,
     shared: &Shared,
     queue: &Queue<ObjectKey>,
-) -> PodOwners {
+) -> PodOwners<K> {
     let target = queue.clone();
     workloads.subscribe(move |change| {
         add(&target, ObjectKey::of(change.object()), change.priority());
@@ -41,7 +45,7 @@ pub fn subscribe<K: Tracked>(
 
     let target = queue.clone();
     shared.aiboms.subscribe(move |change| {
-        if let Some(key) = owner_of_aibom(change, K::KIND) {
+        if let Some(key) = owner_of_aibom(change, kind) {
             add(&target, key, change.priority());
         }
     });
@@ -57,26 +61,85 @@ pub fn subscribe<K: Tracked>(
     });
 
     let (sender, receiver) = unbounded_channel();
-    let (target, far) = (queue.clone(), sender.clone());
-    shared.pods.subscribe(move |change| {
-        let Some(owner) = owner_of_pod(change) else {
-            return;
-        };
-        let priority = change.priority();
-        if owner.group == "apps" && owner.kind == "ReplicaSet" {
-            if *K::KIND == DEPLOYMENT {
-                // Fails only when the process ends.
-                let _ = far.send(Message::ReplicaSet(owner.key, priority));
+    // Nobody makes pods of a third-party kind directly.
+    if kind.origin == Origin::Kubernetes {
+        let (target, far) = (queue.clone(), sender.clone());
+        let above = Above::new(workloads, shared);
+        shared.pods.subscribe(move |change| {
+            let Some(owner) = owner_of_pod(change) else {
+                return;
+            };
+            let priority = change.priority();
+            if owner.group == "apps" && owner.kind == "ReplicaSet" {
+                if *kind == DEPLOYMENT {
+                    // Fails only when the process ends.
+                    let _ = far.send(Message::ReplicaSet(owner.key, priority));
+                }
+            } else if owner.kind == kind.kind {
+                above.changed(&owner.key, priority);
+                add(&target, owner.key, priority);
             }
-        } else if owner.kind == K::KIND.kind {
-            add(&target, owner.key, priority);
-        }
-    });
+        });
+    }
     PodOwners {
         sender,
         receiver,
         replica_sets: shared.replica_sets.clone(),
         queue: queue.clone(),
+        above: Above::new(workloads, shared),
+    }
+}
+
+/// Tells the owners of workloads, which may report the pods of these.
+struct Above<K> {
+    workloads: Informer<K>,
+    lineage: Option<Lineage>,
+}
+
+impl<K: Tracked> Above<K> {
+    fn new(workloads: &Informer<K>, shared: &Shared) -> Self {
+        Self {
+            workloads: workloads.clone(),
+            lineage: shared.lineage.clone(),
+        }
+    }
+
+    /// The pods of this workload changed, or what becomes of it.
+    fn changed(&self, key: &ObjectKey, priority: i32) {
+        if let Some(lineage) = &self.lineage
+            && let Some(object) = self.workloads.get(key)
+            && let Some(owner) = controller_of(object.meta())
+        {
+            lineage.changed(&key.namespace, owner.clone(), priority);
+        }
+    }
+}
+
+/// Looks anew at workloads when other kinds are allowed than before: at all of a kind that moved, and
+/// at those whose owners may report them now, or no more. Works until dropped.
+pub async fn follow_allowance<K: Tracked>(
+    kind: &'static Kind,
+    workloads: Informer<K>,
+    shared: Shared,
+    queue: Queue<ObjectKey>,
+) -> Infallible {
+    let settings = &shared.settings;
+    let above = Above::new(&workloads, &shared);
+    settings.confirmed().await;
+    let mut before = settings.get().kinds.clone();
+    loop {
+        let after = settings.kinds_other_than(&before).await;
+        let moved = before.allow(kind) != after.allow(kind);
+        for object in workloads.all() {
+            let key = ObjectKey::of(&*object);
+            if moved {
+                above.changed(&key, LIVE);
+            }
+            if moved || controller_of(object.meta()).is_some() {
+                queue.add(key);
+            }
+        }
+        before = after;
     }
 }
 
@@ -159,14 +222,15 @@ enum Message {
 }
 
 /// Finds the Deployments of pods.
-pub struct PodOwners {
+pub struct PodOwners<K> {
     sender: UnboundedSender<Message>,
     receiver: UnboundedReceiver<Message>,
     replica_sets: ReplicaSets,
     queue: Queue<ObjectKey>,
+    above: Above<K>,
 }
 
-impl PodOwners {
+impl<K: Tracked> PodOwners<K> {
     /// Asks to be told when all pods that are known now have been dealt with.
     #[must_use]
     pub fn settled(&self) -> Settled {
@@ -186,6 +250,7 @@ impl PodOwners {
                         && owner.kind == DEPLOYMENT.kind
                     {
                         let key = ObjectKey::new(key.namespace, owner.name.clone());
+                        self.above.changed(&key, priority);
                         add(&self.queue, key, priority);
                     }
                 }

@@ -7,14 +7,17 @@ use std::sync::Arc;
 
 use chrono::Utc;
 use k8s_openapi::api::apps::v1::ReplicaSet;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Namespace, Pod};
 
 use super::Shared;
 use super::aibom::{Aibom, WriteError};
+use super::controller::Read;
 use super::kinds::Tracked;
-use crate::controller::detect::{Confidence, Scrape, pods};
+use super::lineage::{Absorbed, Ancestry};
+use crate::controller::detect::pods::{self, controller_of};
+use crate::controller::detect::{Confidence, Scrape};
 use crate::controller::document::{Document, Source, category};
-use crate::controller::profile::kind::DEPLOYMENT;
+use crate::controller::profile::kind::{DEPLOYMENT, Kind};
 use crate::controller::profile::{MissingStatus, PodAttribution, ReplicaSetInformer, SinkFailure};
 use crate::controller::runtime::store::{Informer, ObjectKey};
 use crate::controller::runtime::worker::{Outcome, Reconciler};
@@ -27,6 +30,16 @@ use crate::controller::{input_hash, name};
 /// A workload could not be reconciled.
 #[derive(Debug, thiserror::Error)]
 pub enum ReconcileError {
+    /// It could not be read.
+    #[error("cannot get {kind} {workload}")]
+    Read {
+        /// Its kind.
+        kind: &'static str,
+        /// The workload.
+        workload: ObjectKey,
+        /// Why not.
+        source: Box<kube::Error>,
+    },
     /// What was detected cannot be hashed or written as a document.
     #[error("cannot build the document")]
     Build(#[from] serde_json::Error),
@@ -40,6 +53,12 @@ impl ReconcileError {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
+            Self::Read { source, .. } => match &**source {
+                kube::Error::Api(status) if status.is_forbidden() => {
+                    Some("check the rules of the controller's ClusterRole".to_owned())
+                }
+                _ => None,
+            },
             Self::Build(_) => None,
             Self::Write(error) => error.hint(),
         }
@@ -49,36 +68,63 @@ impl ReconcileError {
 /// Reconciles the workloads of one kind.
 #[derive(Clone)]
 pub struct WorkloadReconciler<K> {
+    kind: &'static Kind,
     workloads: Informer<K>,
+    read: Read<K>,
     shared: Shared,
 }
 
 impl<K: Tracked> WorkloadReconciler<K> {
     /// A reconciler of what this cache holds.
     #[must_use]
-    pub fn new(workloads: Informer<K>, shared: Shared) -> Self {
-        Self { workloads, shared }
+    pub fn new(kind: &'static Kind, workloads: Informer<K>, read: Read<K>, shared: Shared) -> Self {
+        Self {
+            kind,
+            workloads,
+            read,
+            shared,
+        }
     }
 
-    /// What is detected in the workload, if it is to be reported.
+    /// The workload, if it exists.
+    async fn read(&self, key: &ObjectKey) -> Result<Option<Arc<K>>, ReconcileError> {
+        match &self.read {
+            Read::Cache => Ok(self.workloads.get(key)),
+            Read::Server(fetch) => {
+                let fetched = fetch(key).await.map_err(|source| ReconcileError::Read {
+                    kind: self.kind.kind,
+                    workload: key.clone(),
+                    source: Box::new(source),
+                });
+                Ok(fetched?.map(Arc::new))
+            }
+        }
+    }
+
+    /// What is detected in the workload and in what it reports for others.
     fn scrape(
         &self,
         workload: &Workload<'_>,
         replica_sets: &[Arc<ReplicaSet>],
+        absorbed: &[Absorbed],
         settings: &Settings,
-    ) -> Option<Scrape> {
-        let listed: Vec<Arc<Pod>> = if workload.match_labels.is_empty() {
+    ) -> Scrape {
+        let attribution = self.shared.profile.pods;
+        let listed: Vec<Arc<Pod>> = if workload.match_labels.is_empty() && absorbed.is_empty() {
             Vec::new()
         } else {
             self.shared.pods.in_namespace(workload.namespace)
         };
-        let pods = pods::of_workload(
-            self.shared.profile.pods,
+        let mut pods = pods::of_workload(
+            attribution,
             workload,
             listed.iter().map(|pod| &**pod),
             replica_sets.iter().map(|set| &**set),
         );
-        let scrape = settings.detector.scrape(workload, &pods);
+        for child in absorbed {
+            pods.extend(child.pods(attribution, &listed, replica_sets));
+        }
+        let mut scrape = settings.detector.scrape(workload, &pods);
         for error in &scrape.errors {
             self.shared
                 .metrics
@@ -86,8 +132,61 @@ impl<K: Tracked> WorkloadReconciler<K> {
                 .with_label_values(&[scrape.scraper_name, error.source.as_str()])
                 .inc();
         }
+        scrape.absorb(
+            absorbed
+                .iter()
+                .map(|child| (child.kind().kind, child.name())),
+        );
+        scrape
+    }
+
+    /// What is to be reported of the workload, if anything. How that was decided is counted.
+    async fn wanted(
+        &self,
+        key: &ObjectKey,
+        object: &K,
+        namespace: &Namespace,
+        mut replica_sets: Vec<Arc<ReplicaSet>>,
+        settings: &Settings,
+    ) -> Option<Scrape> {
+        if !settings.selects(namespace.metadata.labels.as_ref()) {
+            self.count("not_opted_in");
+            return None;
+        }
+        if !settings.kinds.allow(self.kind) {
+            self.count("kind_not_allowed");
+            return None;
+        }
+        let workload = object.workload(self.kind);
+        let mut is_resolved = true;
+        let mut absorbed = Vec::new();
+        if let Some(lineage) = &self.shared.lineage {
+            let kinds = &settings.kinds;
+            if controller_of(object.meta()).is_some() {
+                match lineage.of(kinds, self.kind, key, object.meta()).await {
+                    Ancestry::Under(_) => {
+                        self.count("rolled_up");
+                        return None;
+                    }
+                    Ancestry::Independent => {}
+                    Ancestry::Unresolved => is_resolved = false,
+                }
+            }
+            absorbed = lineage
+                .absorbed(kinds, workload.namespace, workload.uid)
+                .await;
+            if replica_sets.is_empty() && absorbed.iter().any(|child| *child.kind() == DEPLOYMENT) {
+                let all = self.shared.replica_sets.synced().await;
+                replica_sets = all.in_namespace(workload.namespace);
+            }
+        }
+        let scrape = self.scrape(&workload, &replica_sets, &absorbed, settings);
         let is_matched = scrape.confidence != Confidence::Unresolved;
-        self.count(if is_matched { "matched" } else { "unmatched" });
+        self.count(match (is_resolved, is_matched) {
+            (false, _) => "rollup_unresolved",
+            (true, true) => "matched",
+            (true, false) => "unmatched",
+        });
         is_matched.then_some(scrape)
     }
 
@@ -109,7 +208,7 @@ impl<K: Tracked> WorkloadReconciler<K> {
         self.shared
             .metrics
             .outcomes
-            .with_label_values(&[K::KIND.kind, outcome])
+            .with_label_values(&[self.kind.kind, outcome])
             .inc();
     }
 
@@ -184,7 +283,7 @@ impl<K: Tracked> WorkloadReconciler<K> {
             self.shared
                 .metrics
                 .sink_emit_failures
-                .with_label_values(&[sink.name, workload.namespace, K::KIND.kind])
+                .with_label_values(&[sink.name, workload.namespace, self.kind.kind])
                 .inc();
             tracing::error!(
                 sink = sink.name,
@@ -193,6 +292,15 @@ impl<K: Tracked> WorkloadReconciler<K> {
                 "cannot deliver the document to an external sink"
             );
         }
+    }
+
+    /// Deletes the AIBOM, and tells whether there was one.
+    async fn delete(&self, aibom: &ObjectKey) -> Result<bool, WriteError> {
+        let is_known = self.shared.aiboms.get(aibom).is_some();
+        if is_known {
+            self.shared.writer.delete(aibom).await?;
+        }
+        Ok(is_known)
     }
 
     /// Tells a failure in an AIBOM that exists; none is made for it, and a conflict is ignored.
@@ -213,7 +321,7 @@ impl<K: Tracked> WorkloadReconciler<K> {
     }
 
     async fn put(&self, aibom: &Aibom) -> Result<Outcome, WriteError> {
-        self.shared.writer.put_status(aibom, K::KIND.kind).await
+        self.shared.writer.put_status(aibom, self.kind.kind).await
     }
 }
 
@@ -222,31 +330,33 @@ impl<K: Tracked> Reconciler<ObjectKey> for WorkloadReconciler<K> {
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Outcome, ReconcileError> {
         let settings = self.shared.settings.get();
-        let Some(object) = self.workloads.get(key) else {
-            // The garbage collector takes the AIBOM.
+        let Some(object) = self.read(key).await? else {
+            // The garbage collector takes the AIBOM. A kind that is not allowed may not be in the cache.
+            if !settings.kinds.allow(self.kind) {
+                let name = name::aibom(self.kind.group, self.kind.kind, &key.name);
+                let aibom = ObjectKey::new(key.namespace.clone(), name);
+                if self.delete(&aibom).await? {
+                    self.count("kind_not_allowed");
+                }
+            }
             return Ok(Outcome::Done);
         };
-        let workload = object.workload();
+        let workload = object.workload(self.kind);
         let replica_sets = self.replica_sets(&workload).await;
         let namespace = ObjectKey::new("", workload.namespace);
         let Some(namespace) = self.shared.namespaces.get(&namespace) else {
             return Ok(Outcome::Done);
         };
-        let aibom_name = name::aibom(K::KIND.group, K::KIND.kind, workload.name);
+        let aibom_name = name::aibom(self.kind.group, self.kind.kind, workload.name);
         let aibom_key = ObjectKey::new(workload.namespace, aibom_name);
-        let scrape = if settings.selects(namespace.metadata.labels.as_ref()) {
-            self.scrape(&workload, &replica_sets, &settings)
-        } else {
-            self.count("not_opted_in");
-            None
-        };
-        let cached = self.shared.aiboms.get(&aibom_key);
+        let scrape = self
+            .wanted(key, &object, &namespace, replica_sets, &settings)
+            .await;
         let Some(scrape) = scrape else {
-            if cached.is_some() {
-                self.shared.writer.delete(&aibom_key).await?;
-            }
+            self.delete(&aibom_key).await?;
             return Ok(Outcome::Done);
         };
+        let cached = self.shared.aiboms.get(&aibom_key);
         let input_hash = input_hash::of(&scrape)?;
         if let Some(cached) = &cached {
             let status = &cached.status;

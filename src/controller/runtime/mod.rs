@@ -18,4 +18,4 @@ pub mod watch;
 pub mod worker;
 
 #[cfg(test)]
-mod scripted;
+pub(super) mod scripted;

@@ -20,11 +20,11 @@ use serde_json::{Value, json};
 use tokio::time::{Duration, Instant, sleep};
 use tower::{BoxError, Service};
 
-pub(super) type AnswerBody = UnsyncBoxBody<Bytes, BoxError>;
+pub(in crate::controller) type AnswerBody = UnsyncBoxBody<Bytes, BoxError>;
 
 /// One piece of a watch's answer.
 #[derive(Debug, Clone)]
-pub(super) enum Part {
+pub(in crate::controller) enum Part {
     Event(Value),
     Wait(Duration),
     /// The connection breaks.
@@ -35,7 +35,7 @@ pub(super) enum Part {
 
 /// What the server answers.
 #[derive(Debug, Clone)]
-pub(super) enum Answer {
+pub(in crate::controller) enum Answer {
     Whole {
         code: u16,
         retry_after: Option<u64>,
@@ -46,7 +46,7 @@ pub(super) enum Answer {
 }
 
 impl Answer {
-    pub(super) fn json(code: u16, body: &Value) -> Self {
+    pub(in crate::controller) fn json(code: u16, body: &Value) -> Self {
         Self::Whole {
             code,
             retry_after: None,
@@ -54,11 +54,11 @@ impl Answer {
         }
     }
 
-    pub(super) fn status(code: u16, reason: &str) -> Self {
+    pub(in crate::controller) fn status(code: u16, reason: &str) -> Self {
         Self::json(code, &status(code, reason))
     }
 
-    pub(super) fn retry_after(self, seconds: u64) -> Self {
+    pub(in crate::controller) fn retry_after(self, seconds: u64) -> Self {
         match self {
             Self::Whole { code, body, .. } => Self::Whole {
                 code,
@@ -69,7 +69,11 @@ impl Answer {
         }
     }
 
-    pub(super) fn list(version: u32, continue_token: &str, objects: &[Value]) -> Self {
+    pub(in crate::controller) fn list(
+        version: u32,
+        continue_token: &str,
+        objects: &[Value],
+    ) -> Self {
         Self::json(
             200,
             &json!({
@@ -81,16 +85,16 @@ impl Answer {
         )
     }
 
-    pub(super) fn watch(parts: impl IntoIterator<Item = Part>) -> Self {
+    pub(in crate::controller) fn watch(parts: impl IntoIterator<Item = Part>) -> Self {
         Self::Stream(parts.into_iter().collect())
     }
 
-    pub(super) fn refused() -> Self {
+    pub(in crate::controller) fn refused() -> Self {
         Self::Refused
     }
 }
 
-pub(super) fn status(code: u16, reason: &str) -> Value {
+pub(in crate::controller) fn status(code: u16, reason: &str) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Status",
@@ -101,7 +105,7 @@ pub(super) fn status(code: u16, reason: &str) -> Value {
     })
 }
 
-pub(super) fn object(name: &str, version: u32) -> Value {
+pub(in crate::controller) fn object(name: &str, version: u32) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -109,11 +113,11 @@ pub(super) fn object(name: &str, version: u32) -> Value {
     })
 }
 
-pub(super) fn event(kind: &str, object: Value) -> Part {
+pub(in crate::controller) fn event(kind: &str, object: Value) -> Part {
     Part::Event(json!({"type": kind, "object": object}))
 }
 
-pub(super) fn bookmark(version: u32, initial_events_end: bool) -> Part {
+pub(in crate::controller) fn bookmark(version: u32, initial_events_end: bool) -> Part {
     let annotations = if initial_events_end {
         json!({"k8s.io/initial-events-end": "true"})
     } else {
@@ -131,15 +135,15 @@ pub(super) fn bookmark(version: u32, initial_events_end: bool) -> Part {
 
 /// A request as it came in.
 #[derive(Debug, Clone)]
-pub(super) struct Seen {
-    pub(super) at: Instant,
-    pub(super) uri: String,
-    pub(super) body: String,
+pub(in crate::controller) struct Seen {
+    pub(in crate::controller) at: Instant,
+    pub(in crate::controller) uri: String,
+    pub(in crate::controller) body: String,
 }
 
 impl Seen {
     /// The value of a query parameter.
-    pub(super) fn parameter(&self, name: &str) -> Option<&str> {
+    pub(in crate::controller) fn parameter(&self, name: &str) -> Option<&str> {
         let (_, query) = self.uri.split_once('?')?;
         let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
         pairs.find_map(|(key, value)| (key == name).then_some(value))
@@ -148,34 +152,34 @@ impl Seen {
 
 /// The script and the record.
 #[derive(Clone)]
-pub(super) struct Script {
+pub(in crate::controller) struct Script {
     answers: Arc<Mutex<VecDeque<Answer>>>,
     seen: Arc<Mutex<Vec<Seen>>>,
 }
 
 impl Script {
     /// After the last answer, requests wait for ever.
-    pub(super) fn new(answers: impl IntoIterator<Item = Answer>) -> Self {
+    pub(in crate::controller) fn new(answers: impl IntoIterator<Item = Answer>) -> Self {
         Self {
             answers: Arc::new(Mutex::new(answers.into_iter().collect())),
             seen: Arc::default(),
         }
     }
 
-    pub(super) fn seen(&self) -> Vec<Seen> {
+    pub(in crate::controller) fn seen(&self) -> Vec<Seen> {
         self.seen.lock().expect("no panic").clone()
     }
 
-    pub(super) fn service(&self) -> Scripted {
+    pub(in crate::controller) fn service(&self) -> Scripted {
         Scripted(self.clone())
     }
 
-    pub(super) fn client(&self) -> Client {
+    pub(in crate::controller) fn client(&self) -> Client {
         Client::new(self.service(), "default")
     }
 }
 
-pub(super) struct Scripted(Script);
+pub(in crate::controller) struct Scripted(Script);
 
 impl Service<Request<Body>> for Scripted {
     type Response = Response<AnswerBody>;
@@ -204,7 +208,7 @@ impl Service<Request<Body>> for Scripted {
     }
 }
 
-pub(super) fn respond(answer: Answer) -> Result<Response<AnswerBody>, BoxError> {
+pub(in crate::controller) fn respond(answer: Answer) -> Result<Response<AnswerBody>, BoxError> {
     match answer {
         Answer::Whole {
             code,

@@ -199,6 +199,17 @@ where
         )
     }
 
+    /// Waits until a list is complete that is not so yet.
+    pub fn next_list(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut lists = self.shared.synced.subscribe();
+        async move {
+            if lists.changed().await.is_err() {
+                // The informer is gone.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
     /// Calls this for every change from now on, and first for every object that is known.
     ///
     /// A handler runs while the change is applied: it must not block, and must not subscribe to the
