@@ -49,7 +49,7 @@ pub enum Ancestry {
     /// At an object that nothing owns.
     Independent,
     /// At an owner that is reported.
-    Under(Owner),
+    Under(Box<Owner>),
     /// Nowhere: an owner could not be read.
     Unresolved,
 }
@@ -438,10 +438,12 @@ impl Lineage {
                 kinds.reported(group, kind).is_some()
             });
             let kind = kinds.reported(group(&owner.api_version), &owner.kind);
-            last = kind.zip(found).map(|(kind, metadata)| Owner {
-                kind,
-                key: ObjectKey::new(namespace, owner.name),
-                metadata,
+            last = kind.zip(found).map(|(kind, metadata)| {
+                Box::new(Owner {
+                    kind,
+                    key: ObjectKey::new(namespace, owner.name),
+                    metadata,
+                })
             });
         }
     }

@@ -59,7 +59,7 @@ enum Outage {
     Failed(String),
 }
 
-/// What ends a watch of the server's kind.
+/// Why a kind is not watched any more.
 enum End {
     Outage(Outage),
     Disallowed,
