@@ -43,6 +43,7 @@ pub(super) enum Answer {
     },
     Stream(Vec<Part>),
     Refused,
+    Reset,
 }
 
 impl Answer {
@@ -87,6 +88,10 @@ impl Answer {
 
     pub(super) fn refused() -> Self {
         Self::Refused
+    }
+
+    pub(super) fn reset() -> Self {
+        Self::Reset
     }
 }
 
@@ -236,5 +241,6 @@ pub(super) fn respond(answer: Answer) -> Result<Response<AnswerBody>, BoxError> 
             Ok(Response::new(StreamBody::new(frames).boxed_unsync()))
         }
         Answer::Refused => Err(io::Error::from(io::ErrorKind::ConnectionRefused).into()),
+        Answer::Reset => Err(io::Error::from(io::ErrorKind::ConnectionReset).into()),
     }
 }

@@ -1,0 +1,207 @@
+//! The embedded controller as a process beside a test, and what its own metrics say of it.
+
+#![allow(dead_code, reason = "each test binary uses a part of this")]
+
+use std::collections::BTreeMap;
+use std::net::TcpListener;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::support::{Owner, World};
+
+/// Requests by method and code, such as `PUT 409`.
+pub(crate) type Requests = BTreeMap<String, u64>;
+
+/// A controller that runs beside the test.
+pub(crate) struct Controller {
+    process: Owner,
+    metrics: String,
+    health: String,
+}
+
+impl Controller {
+    /// Starts one that does not know of a pod around it, and waits until it is ready.
+    pub(crate) async fn start(world: &World, kubeconfig: &Path, profile: &str) -> Self {
+        Self::start_as(world, kubeconfig, profile, &[]).await
+    }
+
+    /// The same with these variables.
+    pub(crate) async fn start_as(
+        world: &World,
+        kubeconfig: &Path,
+        profile: &str,
+        variables: &[(&str, &str)],
+    ) -> Self {
+        let [metrics, health] = [free_address(), free_address()];
+        let mut command = world.command(&["controller", "--profile", profile]);
+        command
+            .arg("--kubeconfig")
+            .arg(kubeconfig)
+            .args(["--metrics-bind-address", &metrics])
+            .args(["--health-probe-bind-address", &health])
+            .env_remove("POD_NAME")
+            .env_remove("POD_NAMESPACE")
+            .envs(variables.iter().copied());
+        let controller = Self {
+            process: Owner::spawn(command),
+            metrics,
+            health,
+        };
+        let is_ready = |answer: &Option<(u16, String)>| *answer == Some((200, "ok".to_owned()));
+        until("it is ready", || controller.ready(), is_ready).await;
+        controller
+    }
+
+    /// Status and body of `/readyz`; [`None`] while nobody listens.
+    pub(crate) async fn ready(&self) -> Option<(u16, String)> {
+        get(&format!("http://{}/readyz", self.health)).await
+    }
+
+    pub(crate) async fn scrape(&self) -> Scrape {
+        let answer = get(&format!("http://{}/metrics", self.metrics)).await;
+        let (_, text) = answer.expect("the controller serves its metrics");
+        Scrape::read(&text)
+    }
+
+    /// Every request since its start.
+    pub(crate) async fn requests(&self) -> Requests {
+        self.scrape().await.requests()
+    }
+
+    /// Waits until it has sent nothing for a second, and returns what it sent since its start.
+    pub(crate) async fn quiet(&self) -> Requests {
+        let begun = Instant::now();
+        let mut last = self.requests().await;
+        let mut since = Instant::now();
+        while since.elapsed() < Duration::from_secs(1) {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            let now = self.requests().await;
+            if now != last {
+                (last, since) = (now, Instant::now());
+            }
+            assert!(
+                begun.elapsed() < Duration::from_secs(60),
+                "it never rests: {last:?}"
+            );
+        }
+        last
+    }
+
+    /// Ends it as a kubelet would; it has to end well. Returns its log.
+    pub(crate) fn stop(mut self) -> String {
+        self.process.terminate();
+        let finished = self.process.finish();
+        finished.expect(0, &["\"msg\":\"starting server\""]);
+        let log = finished.stderr;
+        assert!(!log.contains("panic"), "{log}");
+        log
+    }
+}
+
+/// Requests that came after `before`.
+pub(crate) fn since(before: &Requests, after: &Requests) -> Requests {
+    let mut difference = after.clone();
+    for (key, count) in before {
+        let left = difference.get_mut(key).expect("counters do not vanish");
+        *left = left.checked_sub(*count).expect("counters do not fall");
+    }
+    difference.retain(|_, count| *count > 0);
+    difference
+}
+
+/// Requests as a test expects them.
+pub(crate) fn requests<const N: usize>(expected: [(&str, u64); N]) -> Requests {
+    let owned = expected.map(|(key, count)| (key.to_owned(), count));
+    owned.into_iter().collect()
+}
+
+/// One look at the metrics.
+pub(crate) struct Scrape(Vec<Sample>);
+
+struct Sample {
+    name: String,
+    labels: BTreeMap<String, String>,
+    value: f64,
+}
+
+impl Scrape {
+    fn read(text: &str) -> Self {
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        Self(lines.map(Sample::read).collect())
+    }
+
+    /// The sum of all series of this name with at least these labels.
+    pub(crate) fn sum(&self, name: &str, labels: &[(&str, &str)]) -> u64 {
+        let fits = |sample: &&Sample| {
+            sample.name == name
+                && labels
+                    .iter()
+                    .all(|(label, value)| sample.labels.get(*label).is_some_and(|has| has == value))
+        };
+        let sum: f64 = self.0.iter().filter(fits).map(|sample| sample.value).sum();
+        sum as u64
+    }
+
+    pub(crate) fn requests(&self) -> Requests {
+        let mut requests = Requests::new();
+        for sample in &self.0 {
+            if sample.name == "rest_client_requests_total" {
+                let key = format!("{} {}", sample.labels["method"], sample.labels["code"]);
+                *requests.entry(key).or_default() += sample.value as u64;
+            }
+        }
+        requests
+    }
+}
+
+impl Sample {
+    fn read(line: &str) -> Self {
+        let (series, value) = line.rsplit_once(' ').expect("a sample");
+        let (name, labels) = series.split_once('{').unwrap_or((series, "}"));
+        let labels = labels.trim_end_matches('}').split("\",");
+        let labels = labels.filter_map(|label| label.split_once("=\""));
+        Self {
+            name: name.to_owned(),
+            labels: labels
+                .map(|(name, value)| (name.to_owned(), value.trim_end_matches('"').to_owned()))
+                .collect(),
+            value: value.parse().expect("a number"),
+        }
+    }
+}
+
+/// An address of this machine that nothing uses now.
+fn free_address() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.local_addr().expect("its address").to_string()
+}
+
+async fn get(url: &str) -> Option<(u16, String)> {
+    let client = reqwest::Client::builder()
+        .no_proxy()
+        .build()
+        .expect("a client");
+    let response = client.get(url).send().await.ok()?;
+    let status = response.status().as_u16();
+    Some((status, response.text().await.ok()?))
+}
+
+/// Asks until the answer fits; fails the test after a minute.
+pub(crate) async fn until<T: std::fmt::Debug, F: Future<Output = T>>(
+    what: &str,
+    mut ask: impl FnMut() -> F,
+    fits: impl Fn(&T) -> bool,
+) -> T {
+    let begun = Instant::now();
+    loop {
+        let answer = ask().await;
+        if fits(&answer) {
+            return answer;
+        }
+        assert!(
+            begun.elapsed() < Duration::from_secs(60),
+            "{what}; last: {answer:?}"
+        );
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
