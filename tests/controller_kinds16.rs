@@ -287,25 +287,22 @@ async fn workloads(cluster: &Cluster) {
 /// each look at one of them is a request.
 async fn before_1_6(world: &World, plane: &Plane, cluster: &Cluster) {
     let each = [DEPLOYMENT, JOB, STATEFUL_SET, INFERENCE_SERVICE];
-    let controller = Controller::start(world, &plane.kubeconfig(), "1.3.0");
+    let controller = Controller::strict(world, &plane.kubeconfig(), "1.3.0");
     until("it is ready", || controller.ready(), is_ready).await;
     cluster.reported("1.3.0 reports each", &each).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let looks = controller.sum(
-        "controller_runtime_reconcile_total",
-        "controller=\"inferenceservice\"",
-    );
-    let looks = looks.await.expect("the controller of InferenceServices") as u64;
-    let requests = controller.requests().await;
+    let looks = controller.sum_of("controller_runtime_reconcile_total", "inferenceservice");
+    let looks = looks.await.expect("the controller of InferenceServices");
+    let requests = controller.methods().await;
     eprintln!("1.3.0 with {looks} looks at an InferenceService: {requests:?}");
     assert!(looks > 0);
     assert_eq!(requests["GET"], 12 + looks);
     controller.stop();
 
-    let controller = Controller::start(world, &plane.kubeconfig(), "1.5.1");
+    let controller = Controller::strict(world, &plane.kubeconfig(), "1.5.1");
     until("it is ready", || controller.ready(), is_ready).await;
     let refreshed = |requests: &BTreeMap<String, u64>| requests.get("PUT") >= Some(&4);
-    until("all are refreshed", || controller.requests(), refreshed).await;
+    until("all are refreshed", || controller.methods(), refreshed).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     cluster.reported("1.5.1 reports the same", &each).await;
     controller.stop();
@@ -325,15 +322,15 @@ async fn broken_definition(controller: &Controller, cluster: &Cluster) {
     let others = [DEPLOYMENT, CRON_JOB, STATEFUL_SET, INFERENCE_SERVICE];
     cluster.reported("the others are reported", &others).await;
     assert_eq!(cluster.owned(CRON_JOB).await, ["Job/nightly-1"]);
-    let health = |kind| controller.sum("aibom_watch_healthy", kind);
-    assert_eq!(health("\"LeaderWorkerSet\"").await, Some(0.0));
-    assert_eq!(health("\"InferenceService\"").await, Some(1.0));
-    assert_eq!(health("\"NIMService\"").await, None);
-    let errors = controller.sum("aibom_watch_errors_total", "\"LeaderWorkerSet\"");
-    assert!(errors.await >= Some(1.0));
-    let outcome = |outcome| controller.sum("aibom_workload_reconcile_outcomes_total", outcome);
-    assert!(outcome("\"rolled_up\"").await >= Some(1.0));
-    assert!(outcome("\"rollup_unresolved\"").await >= Some(1.0));
+    let health = |kind| controller.sum_of("aibom_watch_healthy", kind);
+    assert_eq!(health("LeaderWorkerSet").await, Some(0));
+    assert_eq!(health("InferenceService").await, Some(1));
+    assert_eq!(health("NIMService").await, None);
+    let errors = controller.sum_of("aibom_watch_errors_total", "LeaderWorkerSet");
+    assert!(errors.await >= Some(1));
+    let outcome = |outcome| controller.sum_of("aibom_workload_reconcile_outcomes_total", outcome);
+    assert!(outcome("rolled_up").await >= Some(1));
+    assert!(outcome("rollup_unresolved").await >= Some(1));
     assert!(is_ready(&controller.ready().await));
 
     cluster.convert(false).await;
@@ -344,7 +341,7 @@ async fn broken_definition(controller: &Controller, cluster: &Cluster) {
     let owned = || cluster.owned(LEADER_WORKER_SET);
     let names_the_set = |owned: &Vec<String>| *owned == ["StatefulSet/ring-0"];
     until("it names its StatefulSet", owned, names_the_set).await;
-    assert_eq!(health("\"LeaderWorkerSet\"").await, Some(1.0));
+    assert_eq!(health("LeaderWorkerSet").await, Some(1));
     let told = |told: &BTreeSet<String>| {
         ["WatchUnhealthy", "WatchRecovered"]
             .iter()
@@ -362,8 +359,8 @@ async fn allow_list(controller: &Controller, cluster: &Cluster) {
         .reported("only what is allowed is reported", &[DEPLOYMENT, JOB])
         .await;
     let outcomes = "aibom_workload_reconcile_outcomes_total";
-    let refused = controller.sum(outcomes, "\"kind_not_allowed\"").await;
-    assert!(refused >= Some(3.0), "{refused:?}");
+    let refused = controller.sum_of(outcomes, "kind_not_allowed").await;
+    assert!(refused >= Some(3), "{refused:?}");
     let told = |told: &BTreeSet<String>| told.contains("WatchDisabled");
     until("it is told", || cluster.told(), told).await;
 
@@ -399,7 +396,7 @@ async fn kinds_come_and_go_and_owners_report_what_they_own() {
     });
     create(&cluster.configs, config).await;
     cluster.convert(true).await;
-    let controller = Controller::start(&world, &plane.kubeconfig(), "1.6.0");
+    let controller = Controller::strict(&world, &plane.kubeconfig(), "1.6.0");
     until("it is ready", || controller.ready(), is_ready).await;
     broken_definition(&controller, &cluster).await;
     allow_list(&controller, &cluster).await;
@@ -407,12 +404,12 @@ async fn kinds_come_and_go_and_owners_report_what_they_own() {
 
     // A restart finds everything as it was.
     let before = cluster.hashes().await;
-    let controller = Controller::start(&world, &plane.kubeconfig(), "1.6.0");
+    let controller = Controller::strict(&world, &plane.kubeconfig(), "1.6.0");
     until("it is ready again", || controller.ready(), is_ready).await;
     let enough = |requests: &BTreeMap<String, u64>| requests.get("PUT") >= Some(&5);
-    until("all are refreshed", || controller.requests(), enough).await;
+    until("all are refreshed", || controller.methods(), enough).await;
     tokio::time::sleep(Duration::from_secs(3)).await;
-    let requests = controller.requests().await;
+    let requests = controller.methods().await;
     eprintln!("restart of 1.6.0 over 4: {requests:?}");
     assert_eq!((requests["PUT"], requests.get("DELETE")), (5, None));
     assert_eq!(cluster.hashes().await, before);

@@ -109,7 +109,7 @@ async fn workloads_get_aiboms_which_a_restart_only_refreshes() {
     let aiboms = Api::<AibomObject>::namespaced_with(client.clone(), NAMESPACE, &kind);
     let deployments = Api::<Deployment>::namespaced(client.clone(), NAMESPACE);
 
-    let controller = Controller::start(&world, &plane.kubeconfig(), "1.3.0");
+    let controller = Controller::strict(&world, &plane.kubeconfig(), "1.3.0");
     until("it is ready", || controller.ready(), is_ready).await;
     for index in 0..COUNT {
         let object = deployment(index);
@@ -130,19 +130,19 @@ async fn workloads_get_aiboms_which_a_restart_only_refreshes() {
             ("Ready", "BOMGenerated")
         );
     }
-    let first = controller.requests().await;
+    let first = controller.methods().await;
     eprintln!("{COUNT} new workloads: {first:?}");
     assert_eq!(first["POST"], COUNT as u64);
     assert_eq!(first.get("PATCH"), None);
     controller.stop();
 
-    let controller = Controller::start(&world, &plane.kubeconfig(), "1.3.0");
+    let controller = Controller::strict(&world, &plane.kubeconfig(), "1.3.0");
     until("it is ready again", || controller.ready(), is_ready).await;
     let enough = |requests: &BTreeMap<String, u64>| requests.get("PUT") >= Some(&(COUNT as u64));
-    until("all are refreshed", || controller.requests(), enough).await;
+    until("all are refreshed", || controller.methods(), enough).await;
     // A request too many would come soon.
     tokio::time::sleep(Duration::from_secs(3)).await;
-    let restart = controller.requests().await;
+    let restart = controller.methods().await;
     eprintln!("restart over {COUNT}: {restart:?}");
     let expected = [("GET".to_owned(), 10), ("PUT".to_owned(), COUNT as u64)];
     assert_eq!(restart, BTreeMap::from(expected));
@@ -203,7 +203,7 @@ async fn an_invalid_configuration_leaves_the_last_good_one_in_force() {
     let configs: Api<ConfigObject> =
         objects(&client, ApiKind::ControllerConfig, ApiVersion::V1Beta1);
 
-    let controller = Controller::start(&world, &plane.kubeconfig(), "1.3.0");
+    let controller = Controller::strict(&world, &plane.kubeconfig(), "1.3.0");
     until("it is ready", || controller.ready(), is_ready).await;
     let label = "kubernetes.io/metadata.name";
     let good = json!({"discovery": {"namespaceSelector": {"matchLabels": {label: NAMESPACE}}}});

@@ -3,16 +3,18 @@
 //! Nothing slows requests down. Each attempt counts in `rest_client_requests_total`, because the
 //! meter sits below the retries: kube's own retries are off, and the ones here are client-go's, which
 //! repeats a request only when the server says after how many seconds (`Retry-After` of a 429 or a
-//! 5xx), ten times at most.
+//! 5xx), or when it only reads and the connection is lost; ten times at most.
 
+use std::error::Error as StdError;
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::header::{RETRY_AFTER, USER_AGENT};
-use http::{HeaderValue, Request, Response, StatusCode};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 use kube::client::{Body, ClientBuilder};
 use kube::{Client, Config};
 use tower::buffer::BufferLayer;
@@ -28,6 +30,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 const READ_TIMEOUT: Duration = Duration::from_secs(11 * 60);
 /// How often a request is repeated.
 const RETRIES: u32 = 10;
+/// How long a request that only reads waits after its connection was lost.
+const LOST_WAIT: Duration = Duration::from_secs(1);
 /// Requests that may wait for a connection's turn, before the next one waits to be accepted.
 const QUEUED: usize = 1024;
 
@@ -151,22 +155,42 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let method = request.method().clone();
-        let MeterLayer { host, metrics } = self.layer.clone();
+        let mut attempt = Attempt {
+            layer: self.layer.clone(),
+            method: request.method().clone(),
+            code: None,
+        };
         let answer = self.inner.call(request);
         Box::pin(async move {
             let answer = answer.await;
-            let code = match &answer {
-                Ok(response) => response.status().as_str().to_owned(),
-                Err(_) => "<error>".to_owned(),
-            };
-            metrics.request(&code, method.as_str(), &host);
+            attempt.over(&answer);
             answer
         })
     }
 }
 
-/// Repeats what the server asks to repeat.
+/// A request on the wire. It counts when it is over, also if nobody waits for its answer any more.
+struct Attempt {
+    layer: MeterLayer,
+    method: Method,
+    code: Option<StatusCode>,
+}
+
+impl Attempt {
+    fn over<B, E>(&mut self, answer: &Result<Response<B>, E>) {
+        self.code = answer.as_ref().ok().map(Response::status);
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        let code = self.code.as_ref().map_or("<error>", StatusCode::as_str);
+        let MeterLayer { host, metrics } = &self.layer;
+        metrics.request(code, self.method.as_str(), host);
+    }
+}
+
+/// Repeats what the server asks to repeat, and what may be repeated without harm.
 #[derive(Clone)]
 struct RetryAfter {
     left: u32,
@@ -177,16 +201,14 @@ impl<B> Policy<Request<Body>, Response<B>, BoxError> for RetryAfter {
 
     fn retry(
         &mut self,
-        _: &mut Request<Body>,
+        request: &mut Request<Body>,
         result: &mut Result<Response<B>, BoxError>,
     ) -> Option<Self::Future> {
-        let response = result.as_ref().ok()?;
-        let status = response.status();
-        if status != StatusCode::TOO_MANY_REQUESTS && !status.is_server_error() {
-            return None;
-        }
-        let after = response.headers().get(RETRY_AFTER)?.to_str().ok()?;
-        let after = Duration::from_secs(after.parse().ok()?);
+        let after = match result {
+            Ok(response) => asked_to_wait(response)?,
+            Err(error) if request.method() == Method::GET && is_lost(&**error) => LOST_WAIT,
+            Err(_) => return None,
+        };
         self.left = self.left.checked_sub(1)?;
         Some(tokio::time::sleep(after))
     }
@@ -200,6 +222,37 @@ impl<B> Policy<Request<Body>, Response<B>, BoxError> for RetryAfter {
         *copy.extensions_mut() = request.extensions().clone();
         Some(copy)
     }
+}
+
+/// After how long the server wants the request again.
+fn asked_to_wait<B>(response: &Response<B>) -> Option<Duration> {
+    let status = response.status();
+    if status != StatusCode::TOO_MANY_REQUESTS && !status.is_server_error() {
+        return None;
+    }
+    let after = response.headers().get(RETRY_AFTER)?.to_str().ok()?;
+    Some(Duration::from_secs(after.parse().ok()?))
+}
+
+/// Whether the connection ended before the answer.
+fn is_lost(error: &(dyn StdError + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        let lost = match error.downcast_ref::<io::Error>() {
+            Some(error) => matches!(
+                error.kind(),
+                io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof
+            ),
+            None => error
+                .downcast_ref::<hyper::Error>()
+                .is_some_and(hyper::Error::is_incomplete_message),
+        };
+        if lost {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 #[cfg(test)]
@@ -284,6 +337,46 @@ mod tests {
             api.get("x").await.expect_err("an error");
             assert_eq!(script.seen().len(), 1);
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn after_a_lost_connection_only_reads_are_repeated() {
+        let script = Script::new([
+            Answer::reset(),
+            Answer::json(200, &json!({"metadata": {"name": "x"}})),
+            Answer::reset(),
+        ]);
+        let (client, metrics) = metered(&script);
+        let start = tokio::time::Instant::now();
+        let api: Api<ConfigMap> = Api::default_namespaced(client);
+        let object = api.get("x").await.expect("an object");
+        assert_eq!(start.elapsed(), LOST_WAIT);
+        let parameters = kube::api::PostParams::default();
+        let created = api.create(&parameters, &object).await;
+        created.expect_err("it may have been made");
+        assert_eq!(
+            counted(&metrics),
+            [
+                "rest_client_requests_total{code=\"200\",host=\"127.0.0.1:6443\",method=\"GET\"} 1",
+                "rest_client_requests_total{code=\"<error>\",host=\"127.0.0.1:6443\",method=\"GET\"} 1",
+                "rest_client_requests_total{code=\"<error>\",host=\"127.0.0.1:6443\",method=\"POST\"} 1",
+            ]
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_nobody_waits_for_counts_as_an_error() {
+        let script = Script::new([]);
+        let (client, metrics) = metered(&script);
+        let api: Api<ConfigMap> = Api::default_namespaced(client);
+        let waited = tokio::time::timeout(Duration::from_secs(60), api.get("x")).await;
+        waited.expect_err("no answer");
+        assert_eq!(
+            counted(&metrics),
+            [
+                "rest_client_requests_total{code=\"<error>\",host=\"127.0.0.1:6443\",method=\"GET\"} 1",
+            ]
+        );
     }
 
     #[tokio::test(start_paused = true)]

@@ -43,6 +43,7 @@ pub(in crate::controller) enum Answer {
     },
     Stream(Vec<Part>),
     Refused,
+    Reset,
 }
 
 impl Answer {
@@ -91,6 +92,10 @@ impl Answer {
 
     pub(in crate::controller) fn refused() -> Self {
         Self::Refused
+    }
+
+    pub(super) fn reset() -> Self {
+        Self::Reset
     }
 }
 
@@ -240,5 +245,6 @@ pub(in crate::controller) fn respond(answer: Answer) -> Result<Response<AnswerBo
             Ok(Response::new(StreamBody::new(frames).boxed_unsync()))
         }
         Answer::Refused => Err(io::Error::from(io::ErrorKind::ConnectionRefused).into()),
+        Answer::Reset => Err(io::Error::from(io::ErrorKind::ConnectionReset).into()),
     }
 }
