@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::api::object::resource;
 use super::api::release::{ApiKind, ApiVersion};
-use super::config::{self, reconcile::ConfigReconciler};
+use super::config::{self, reconcile::ConfigReconciler, schema::ServedSchema};
 use super::document::redact::Redactor;
 use super::events::{Happening, Recorder, Severity};
 use super::go_regexp::PatternError;
@@ -286,10 +286,18 @@ impl Process {
         self.inform_built_in(&shared.pods);
         self.inform_custom(&shared.aiboms, &resource(ApiKind::Aibom, api));
         self.inform_later(replica_sets, shared.replica_sets.clone());
+        let configs = resource(ApiKind::ControllerConfig, api);
+        let schema = match profile.config.schema_skew {
+            profile::SchemaSkew::Unnoticed => None,
+            profile::SchemaSkew::Detected(wanted) => {
+                let client = self.client.clone();
+                Some(ServedSchema::new(client, configs.clone(), wanted))
+            }
+        };
         self.configure(ConfigReconciler {
             configs: Informer::new(ApiKind::ControllerConfig.kind()),
             client: self.client.clone(),
-            resource: resource(ApiKind::ControllerConfig, api),
+            resource: configs,
             defaults,
             settings: shared.settings,
             invalid,
@@ -297,6 +305,7 @@ impl Process {
             pod,
             metrics: shared.metrics,
             state: Mutex::default(),
+            schema,
         });
         Ok(())
     }

@@ -10,6 +10,7 @@ use kube::core::ApiResource;
 use kube::{Api, Client};
 
 use super::load::{Invalid, load};
+use super::schema::{Look, ServedSchema, Skew};
 use super::state::{About, Found, InForce, State, Transition};
 use crate::controller::api::config::NAME;
 use crate::controller::api::meta::{Condition, ConditionStatus, Timestamp};
@@ -87,6 +88,8 @@ pub struct ConfigReconciler {
     pub metrics: Arc<AibomMetrics>,
     /// What is known of the object.
     pub state: Mutex<State>,
+    /// The schema that the server publishes, under releases that look at it.
+    pub schema: Option<ServedSchema>,
 }
 
 impl ConfigReconciler {
@@ -137,11 +140,15 @@ impl Reconciler<ObjectKey> for ConfigReconciler {
                 Found::Invalid(invalid)
             }
         };
+        let look = match &self.schema {
+            Some(schema) => schema.look().await,
+            None => Look::Unknown,
+        };
         let before = *self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let (after, in_force, transition) = before.after(&found);
         if let Some(object) = object.as_deref() {
             let mut object = object.clone();
-            describe(&mut object, &found, in_force, Utc::now());
+            describe(&mut object, &found, in_force, look.skew(), Utc::now());
             let api = Api::<ConfigObject>::all_with(self.client.clone(), &self.resource);
             let parameters = PostParams::default();
             match api.replace_status(NAME, &parameters, &object).await {
@@ -159,6 +166,11 @@ impl Reconciler<ObjectKey> for ConfigReconciler {
         if let Some(transition) = &transition {
             self.tell(transition, object.as_deref());
         }
+        if let (Some(schema), Some(object)) = (&self.schema, object.as_deref())
+            && let Some(news) = schema.news(&look, COMPONENT, reference(object))
+        {
+            self.recorder.record(news);
+        }
         Ok(Outcome::Done)
     }
 }
@@ -174,8 +186,14 @@ fn reference(object: &ConfigObject) -> ObjectReference {
     }
 }
 
-/// Puts into the object's status what was found and what is in force.
-fn describe(object: &mut ConfigObject, found: &Found, in_force: InForce, now: DateTime<Utc>) {
+/// Puts into the object's status what was found, what is in force, and a skew of the schema.
+fn describe(
+    object: &mut ConfigObject,
+    found: &Found,
+    in_force: InForce,
+    skew: Option<&Skew>,
+    now: DateTime<Utc>,
+) {
     let generation = object.metadata.generation.unwrap_or_default();
     let now = Timestamp::new(now);
     let (ready, degraded) = match found {
@@ -188,11 +206,7 @@ fn describe(object: &mut ConfigObject, found: &Found, in_force: InForce, now: Da
                     "ConfigLoaded",
                     "Configuration loaded successfully; runtime snapshot is in effect.".to_owned(),
                 ),
-                (
-                    ConditionStatus::False,
-                    "ConfigLoaded",
-                    "Controller is running on the current spec snapshot.".to_owned(),
-                ),
+                runs_on_spec(skew),
             )
         }
         Found::Invalid(invalid) => (not_ready(invalid), degraded(in_force)),
@@ -213,6 +227,18 @@ fn describe(object: &mut ConfigObject, found: &Found, in_force: InForce, now: Da
 
 fn not_ready(invalid: &Invalid) -> (ConditionStatus, &'static str, String) {
     (ConditionStatus::False, "ConfigInvalid", invalid.to_string())
+}
+
+/// `Degraded` of a good configuration. A skew does not make it a bad one.
+fn runs_on_spec(skew: Option<&Skew>) -> (ConditionStatus, &'static str, String) {
+    match skew {
+        Some(skew) => (ConditionStatus::True, Skew::REASON, skew.message()),
+        None => (
+            ConditionStatus::False,
+            "ConfigLoaded",
+            "Controller is running on the current spec snapshot.".to_owned(),
+        ),
+    }
 }
 
 fn degraded(in_force: InForce) -> (ConditionStatus, &'static str, String) {
