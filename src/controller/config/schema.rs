@@ -8,10 +8,15 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use http::header::LOCATION;
+use http::{Request, Response, StatusCode};
+use http_body_util::BodyExt as _;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
+use kube::client::Body;
 use kube::core::ApiResource;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
 use crate::controller::events::{Happening, Severity};
@@ -21,6 +26,8 @@ use crate::error_chain::chain;
 const INDEX: &str = "/openapi/v3";
 /// How long the server may take for both documents. A reconcile has more to do than this.
 const DEADLINE: Duration = Duration::from_secs(10);
+/// How often the server may name another place for one document.
+const HOPS: usize = 3;
 
 /// Fields of `spec` that the server does not know; at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,8 +88,20 @@ enum SchemaError {
         path: String,
         source: Box<kube::Error>,
     },
-    #[error("`{0}` is not a path")]
-    Path(String, #[source] http::Error),
+    #[error("`{path}` is not a path")]
+    Path { path: String, source: http::Error },
+    #[error("{path} answers with {status}")]
+    Status {
+        path: String,
+        status: http::StatusCode,
+    },
+    #[error("{path} is not the expected JSON")]
+    Json {
+        path: String,
+        source: serde_json::Error,
+    },
+    #[error("redirected {HOPS} times, at last to {path}")]
+    Redirects { path: String },
     #[error("no answer within {} s", DEADLINE.as_secs())]
     Deadline,
 }
@@ -199,10 +218,39 @@ impl ServedSchema {
         Ok(Some(self.wanted.iter().copied().filter(lacks).collect()))
     }
 
-    async fn get<T: for<'de> Deserialize<'de>>(&self, path: &str) -> Result<T, SchemaError> {
-        let request = http::Request::get(path).body(Vec::new());
-        let request = request.map_err(|error| SchemaError::Path(path.to_owned(), error))?;
-        let answer = self.client.request(request).await;
+    /// Reads a document. The index is a little behind the documents: where it names one by a hash that
+    /// is no longer right, the server redirects to the right one.
+    async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, SchemaError> {
+        let mut path = path.to_owned();
+        for _ in 0..HOPS {
+            let (parts, body) = self.ask(&path).await?.into_parts();
+            let failed = |source| SchemaError::Request {
+                path: path.clone(),
+                source: Box::new(source),
+            };
+            let location = parts.headers.get(LOCATION).map(|value| value.to_str());
+            match (parts.status, location) {
+                (StatusCode::OK, _) => {
+                    let body = body.collect().await.map_err(failed)?.to_bytes();
+                    let read = serde_json::from_slice(&body);
+                    return read.map_err(|source| SchemaError::Json { path, source });
+                }
+                (status, Some(Ok(location))) if status.is_redirection() => {
+                    path = location.to_owned();
+                }
+                (status, _) => return Err(SchemaError::Status { path, status }),
+            }
+        }
+        Err(SchemaError::Redirects { path })
+    }
+
+    async fn ask(&self, path: &str) -> Result<Response<Body>, SchemaError> {
+        let request = Request::get(path).body(Body::empty());
+        let request = request.map_err(|source| SchemaError::Path {
+            path: path.to_owned(),
+            source,
+        })?;
+        let answer = self.client.send(request).await;
         answer.map_err(|source| SchemaError::Request {
             path: path.to_owned(),
             source: Box::new(source),
@@ -212,8 +260,6 @@ impl ServedSchema {
 
 #[cfg(test)]
 mod tests {
-    use http::{Request, Response};
-    use kube::client::Body;
     use serde_json::{Value, json};
     use tower::BoxError;
 
@@ -244,12 +290,17 @@ mod tests {
     /// A server of this index and this document.
     fn schema(index: Value, document: Value) -> ServedSchema {
         let service = tower::service_fn(move |request: Request<Body>| {
-            let body = match request.uri().to_string().as_str() {
-                "/openapi/v3" => index.to_string(),
-                "/document?hash=1" => document.to_string(),
+            let answer = Response::builder();
+            let (answer, body) = match request.uri().to_string().as_str() {
+                "/openapi/v3" => (answer, index.to_string()),
+                "/document?hash=1" => {
+                    let answer = answer.status(301).header(LOCATION, "/document?hash=2");
+                    (answer, String::new())
+                }
+                "/document?hash=2" => (answer, document.to_string()),
                 other => panic!("asked for {other}"),
             };
-            async move { Ok::<_, BoxError>(Response::new(Body::from(body.into_bytes()))) }
+            async move { Ok::<_, BoxError>(answer.body(Body::from(body.into_bytes()))?) }
         });
         let resource = resource(ApiKind::ControllerConfig, ApiVersion::V1Beta1);
         ServedSchema::new(Client::new(service, "default"), resource, WANTED)
