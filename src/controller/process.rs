@@ -18,15 +18,16 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::api::object::resource;
+use super::api::object::{ConfigObject, resource};
 use super::api::release::{ApiKind, ApiVersion};
 use super::config::{self, reconcile::ConfigReconciler, schema::ServedSchema};
 use super::document::redact::Redactor;
 use super::events::{Happening, Recorder, Severity};
 use super::go_regexp::PatternError;
+use super::leader::{Candidate, Leader, LeadershipLost};
 use super::profile::kind::{CRON_JOB, Kind};
 use super::profile::{self, Profile, metric};
-use super::reconcile::aibom::Writer;
+use super::reconcile::aibom::{Aibom, Writer};
 use super::reconcile::kinds::Tracked;
 use super::reconcile::replica_sets::ReplicaSets;
 use super::reconcile::workload::WorkloadReconciler;
@@ -58,6 +59,10 @@ pub struct Options {
     pub health: Bind,
     /// Whether an invalid configuration makes the process not ready.
     pub strict_config_readiness: bool,
+    /// Whether it controls only while it holds a lease.
+    pub leader_elect: bool,
+    /// The namespace that the process runs in, where the lease is.
+    pub namespace: Option<String>,
     /// The pod that the process runs in, which its events are about. Without one they are not written.
     pub pod: Option<ObjectKey>,
 }
@@ -83,6 +88,15 @@ pub enum ProcessError {
     /// A controller cannot go on.
     #[error(transparent)]
     Worker(#[from] WorkerError),
+    /// There is nowhere to look for a lease.
+    #[error(
+        "unable to find leader election namespace: not running in-cluster, please specify \
+         LeaderElectionNamespace"
+    )]
+    NoNamespace,
+    /// Another process may lead.
+    #[error(transparent)]
+    Leadership(#[from] LeadershipLost),
 }
 
 impl ProcessError {
@@ -96,6 +110,8 @@ impl ProcessError {
             Self::Bind(error) => error.hint(),
             Self::Discovery(error) => error.hint(),
             Self::Worker(error) => error.hint(),
+            Self::NoNamespace => Some("set POD_NAMESPACE".to_owned()),
+            Self::Leadership(error) => error.hint(),
         }
     }
 }
@@ -110,6 +126,21 @@ struct Process {
     stop: CancellationToken,
     background: JoinSet<()>,
     workers: JoinSet<Result<(), WorkerError>>,
+}
+
+/// Caches of the controller's own kinds.
+struct Own {
+    aiboms: Informer<Aibom>,
+    configs: Informer<ConfigObject>,
+}
+
+impl Own {
+    fn new() -> Self {
+        Self {
+            aiboms: Informer::new(ApiKind::Aibom.kind()),
+            configs: Informer::new(ApiKind::ControllerConfig.kind()),
+        }
+    }
 }
 
 /// Runs a controller until told to stop.
@@ -144,14 +175,39 @@ pub async fn run(options: Options, stop: CancellationToken) -> Result<(), Proces
     process
         .serve(&options.metrics, &options.health, strict)
         .await?;
-    let (recorder, writer) = Recorder::new(client);
+    let (recorder, writer) = Recorder::new(client.clone());
     process.background.spawn(writer.run());
+    let candidate = match (options.leader_elect, options.namespace) {
+        (false, _) => None,
+        (true, None) => return Err(ProcessError::NoNamespace),
+        (true, Some(namespace)) => {
+            let (metrics, recorder) = (&process.metrics, recorder.clone());
+            Some(Candidate::new(
+                client,
+                &namespace,
+                recorder,
+                metrics,
+                dice(),
+            ))
+        }
+    };
     let pod = options.pod.as_ref().map(pod_reference);
     if let Some(pod) = &pod {
         recorder.record(starting(profile, pod.clone()));
     }
-    process.start(recorder, own_metrics, invalid, pod)?;
-    process.wait().await
+    let own = Own::new();
+    let leader = match candidate {
+        None => None,
+        Some(candidate) => {
+            process.inform_probes(&own);
+            tokio::select! {
+                leader = candidate.acquire() => Some(leader),
+                () = stop.cancelled() => return Ok(()),
+            }
+        }
+    };
+    process.start(own, recorder, own_metrics, invalid, pod)?;
+    process.wait(leader).await
 }
 
 fn since(profile: &Profile) -> Since {
@@ -249,6 +305,7 @@ impl Process {
     /// Starts informers and workers.
     fn start(
         &mut self,
+        own: Own,
         recorder: Recorder,
         own_metrics: Arc<AibomMetrics>,
         invalid: Arc<AtomicBool>,
@@ -265,7 +322,7 @@ impl Process {
             namespaces: Informer::new("Namespace"),
             pods: Informer::new("Pod"),
             replica_sets: ReplicaSets::new(replica_sets.clone()),
-            aiboms: Informer::new(ApiKind::Aibom.kind()),
+            aiboms: own.aiboms,
             writer: Writer::new(
                 self.client.clone(),
                 api,
@@ -284,7 +341,9 @@ impl Process {
         }
         self.inform_built_in(&shared.namespaces);
         self.inform_built_in(&shared.pods);
-        self.inform_custom(&shared.aiboms, &resource(ApiKind::Aibom, api));
+        // Each of them watches the AIBOMs that it owns.
+        let controllers = profile.built_in_kinds().count();
+        self.inform_custom(&shared.aiboms, &resource(ApiKind::Aibom, api), controllers);
         self.inform_later(replica_sets, shared.replica_sets.clone());
         let configs = resource(ApiKind::ControllerConfig, api);
         let schema = match profile.config.schema_skew {
@@ -295,7 +354,7 @@ impl Process {
             }
         };
         self.configure(ConfigReconciler {
-            configs: Informer::new(ApiKind::ControllerConfig.kind()),
+            configs: own.configs,
             client: self.client.clone(),
             resource: configs,
             defaults,
@@ -320,7 +379,7 @@ impl Process {
             .source(configs.sync_flag())
             .deadline(self.profile.reconcile.deadline);
         self.workers.spawn(worker.run(self.stop.clone()));
-        self.inform_custom(&configs, &resource);
+        self.inform_custom(&configs, &resource, 1);
     }
 
     /// Starts the controller of one kind.
@@ -339,6 +398,7 @@ impl Process {
             .source(shared.pods.sync_flag())
             .deadline(self.profile.reconcile.deadline);
         let (pods, settings) = (shared.pods.sync_flag(), shared.settings.clone());
+        let aiboms = shared.aiboms.sync_flag();
         let stop = self.stop.clone();
         self.workers.spawn(async move {
             let not_synced = |source_name: &str| WorkerError::NotSynced {
@@ -347,6 +407,8 @@ impl Process {
             };
             let prepared = async {
                 let deadline = Instant::now() + SYNC_TIMEOUT;
+                let known = timeout_at(deadline, aiboms.wait()).await;
+                known.map_err(|_| not_synced(ApiKind::Aibom.kind()))?;
                 let configured = timeout_at(deadline, settings.confirmed()).await;
                 configured.map_err(|_| not_synced(ApiKind::ControllerConfig.kind()))?;
                 let known = async {
@@ -358,7 +420,7 @@ impl Process {
                 known.map_err(|_| not_synced("Pod"))
             };
             tokio::select! {
-                prepared = prepared => prepared?,
+                prepared = prepared => prepared.inspect_err(WorkerError::log)?,
                 () = stop.cancelled() => return Ok(()),
             }
             worker.run(stop).await
@@ -387,8 +449,20 @@ impl Process {
         });
     }
 
-    /// Fills the cache of a kind whose definition may be missing, once it is served.
-    fn inform_custom<K>(&mut self, informer: &Informer<K>, resource: &ApiResource)
+    /// Fills the caches that probes of readiness ask for, which they do of a process that does not
+    /// lead as well.
+    fn inform_probes(&mut self, own: &Own) {
+        if self.profile.process.readiness == profile::Readiness::Latch {
+            return;
+        }
+        let api = version(self.profile.api.in_use);
+        let (aiboms, configs) = (&own.aiboms, &own.configs);
+        self.inform_served(aiboms, &resource(ApiKind::Aibom, api));
+        self.inform_served(configs, &resource(ApiKind::ControllerConfig, api));
+    }
+
+    /// Fills the cache of a kind if it is served; says whether it is.
+    fn inform_served<K>(&mut self, informer: &Informer<K>, resource: &ApiResource) -> bool
     where
         K: Resource<DynamicType = ApiResource>
             + Clone
@@ -398,18 +472,49 @@ impl Process {
             + Sync
             + 'static,
     {
+        let is_served = self.served.check(&kind_of(resource)).is_ok();
+        if is_served {
+            self.started.add(informer.sync_flag());
+            let api = Api::all_with(self.client.clone(), resource);
+            self.background.spawn(fill(informer.clone(), api));
+        }
+        is_served
+    }
+
+    /// Fills the cache of a kind whose definition may be missing, once it is served. So many
+    /// controllers wait for it, and each complains.
+    fn inform_custom<K>(
+        &mut self,
+        informer: &Informer<K>,
+        resource: &ApiResource,
+        controllers: usize,
+    ) where
+        K: Resource<DynamicType = ApiResource>
+            + Clone
+            + Debug
+            + DeserializeOwned
+            + Send
+            + Sync
+            + 'static,
+    {
+        let is_there = self.started.find(informer.name()).is_some();
+        if is_there || self.inform_served(informer, resource) {
+            return;
+        }
         let api = Api::all_with(self.client.clone(), resource);
-        let kind = GroupVersionKind::gvk(&resource.group, &resource.version, &resource.kind);
+        let kind = kind_of(resource);
         let (served, client) = (self.served.clone(), self.client.clone());
         let (started, informer) = (self.started.clone(), informer.clone());
         self.background.spawn(async move {
             let absent = |error: &DiscoveryError| {
-                tracing::error!(
-                    logger = "controller-runtime.source.Kind",
-                    kind = format!("{}.{}", kind.kind, kind.group),
-                    error = chain(error),
-                    "if kind is a CRD, it should be installed before calling Start"
-                );
+                for _ in 0..controllers {
+                    tracing::error!(
+                        logger = "controller-runtime.source.Kind",
+                        kind = format!("{}.{}", kind.kind, kind.group),
+                        error = chain(error),
+                        "if kind is a CRD, it should be installed before calling Start"
+                    );
+                }
             };
             served.wait_for(&client, &kind, absent).await;
             started.add(informer.sync_flag());
@@ -417,10 +522,25 @@ impl Process {
         });
     }
 
-    /// Waits for the end: because it is asked for, or because a controller cannot go on.
-    async fn wait(mut self) -> Result<(), ProcessError> {
+    /// Waits for the end: because it is asked for, or because a controller cannot go on. A process that
+    /// led and no longer does ends at once.
+    async fn wait(mut self, leader: Option<Leader>) -> Result<(), ProcessError> {
         let mut result = Ok(());
-        while let Some(ended) = self.workers.join_next().await {
+        let lost = async {
+            match leader {
+                Some(leader) => leader.hold().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::pin!(lost);
+        loop {
+            let ended = tokio::select! {
+                ended = self.workers.join_next() => ended,
+                lost = &mut lost => return Err(lost.into()),
+            };
+            let Some(ended) = ended else {
+                break;
+            };
             let ended = ended.unwrap_or_else(|error| {
                 // Reconciles catch their own panics; this one is a mistake of the worker's.
                 tracing::error!(error = %error, "a controller panicked");
@@ -436,6 +556,10 @@ impl Process {
         self.background.shutdown().await;
         result
     }
+}
+
+fn kind_of(resource: &ApiResource) -> GroupVersionKind {
+    GroupVersionKind::gvk(&resource.group, &resource.version, &resource.kind)
 }
 
 fn tracks(profile: &Profile, kind: &Kind) -> bool {
