@@ -2,14 +2,15 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{ArgAction, Args};
 use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use tokio_util::sync::CancellationToken;
 
 use super::exit::{Exit, Failure};
 use super::signals::Signals;
-use crate::controller::log::JsonLines;
+use crate::controller::log::Lines;
+use crate::controller::log::style::{Encoder, Flags, Severity, TimeEncoding};
 use crate::controller::process::{self, Options};
 use crate::controller::profile::Profile;
 use crate::controller::runtime::health::Bind;
@@ -54,6 +55,64 @@ pub(crate) struct ControllerArgs {
     /// Not ready while the configuration is invalid.
     #[arg(long, env = "AIBOM_QUAL_STRICT_CONFIG_READINESS")]
     strict_config_readiness: bool,
+    /// Control only while holding a lease in the namespace that `POD_NAMESPACE` names.
+    #[arg(
+        long,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        default_value = "false",
+        hide_default_value = true,
+        action = ArgAction::Set,
+        env = "AIBOM_QUAL_LEADER_ELECT"
+    )]
+    leader_elect: bool,
+    #[command(flatten)]
+    log: LogArgs,
+}
+
+/// Flags of the log, with the values that zap takes.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Log options")]
+struct LogArgs {
+    /// Log for people: console lines, from debug on.
+    #[arg(
+        long,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        default_value = "false",
+        hide_default_value = true,
+        action = ArgAction::Set,
+        env = "AIBOM_QUAL_ZAP_DEVEL"
+    )]
+    zap_devel: bool,
+    /// What is logged: debug, info, error, panic, or a number above 0 [default: info].
+    #[arg(long, value_name = "LEVEL", env = "AIBOM_QUAL_ZAP_LOG_LEVEL")]
+    zap_log_level: Option<Severity>,
+    /// The form of a line: json or console [default: json].
+    #[arg(long, value_name = "ENCODER", env = "AIBOM_QUAL_ZAP_ENCODER")]
+    zap_encoder: Option<Encoder>,
+    /// The form of its time: epoch, millis, nano, iso8601, rfc3339 or rfc3339nano [default: rfc3339].
+    #[arg(long, value_name = "ENCODING", env = "AIBOM_QUAL_ZAP_TIME_ENCODING")]
+    zap_time_encoding: Option<TimeEncoding>,
+    /// What gets a stack trace of this program: info, error or panic [default: nothing].
+    #[arg(long, value_name = "LEVEL", env = "AIBOM_QUAL_ZAP_STACKTRACE_LEVEL")]
+    zap_stacktrace_level: Option<Severity>,
+}
+
+impl From<LogArgs> for Flags {
+    fn from(args: LogArgs) -> Self {
+        Self {
+            devel: args.zap_devel,
+            level: args.zap_log_level,
+            encoder: args.zap_encoder,
+            time: args.zap_time_encoding,
+            stack_traces: args.zap_stacktrace_level,
+        }
+    }
 }
 
 fn profile(name: &str) -> Result<&'static Profile, String> {
@@ -68,7 +127,7 @@ fn profile(name: &str) -> Result<&'static Profile, String> {
 pub(crate) async fn run(args: ControllerArgs) -> Result<Exit, Failure> {
     let server = server(args.kubeconfig).await?;
     let mut signals = Signals::install()?;
-    let subscriber = JsonLines::new(std::io::stderr());
+    let subscriber = Lines::new(std::io::stderr(), Flags::from(args.log).into());
     // Fails only if there is a log already, which then is the one.
     let _ = tracing::subscriber::set_global_default(subscriber);
     let options = Options {
@@ -77,6 +136,8 @@ pub(crate) async fn run(args: ControllerArgs) -> Result<Exit, Failure> {
         metrics: args.metrics_bind_address,
         health: args.health_probe_bind_address,
         strict_config_readiness: args.strict_config_readiness,
+        namespace: variable("POD_NAMESPACE"),
+        leader_elect: args.leader_elect,
         pod: pod(),
         secrets_namespace: variable("POD_NAMESPACE")
             .unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned()),
@@ -118,6 +179,7 @@ fn guard() -> Guard {
     }
 }
 
+/// What the pod's environment says, unless that is nothing.
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }

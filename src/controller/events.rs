@@ -1,9 +1,12 @@
 //! Events (core/v1) about objects: a first one is posted, a repeated one patched with its count.
 //!
-//! Whoever has something to say does not wait for the server. An event that cannot be written is
-//! logged and lost.
+//! What is written is decided as client-go does, in [`correlate`]. Whoever has something to say does not
+//! wait for the server. An event that the server refuses is logged and lost; one that does not reach the
+//! server is tried again.
 
-use std::collections::HashMap;
+mod correlate;
+
+use std::time::Duration;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use k8s_openapi::api::core::v1::{Event, ObjectReference};
@@ -11,9 +14,15 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::json;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::time::sleep;
 
-/// Different events that are remembered for counting.
-const REMEMBERED: usize = 4096;
+use self::correlate::{Correlator, Entry};
+use crate::error_chain::chain;
+
+/// How often an event is sent to a server that cannot be reached.
+const ATTEMPTS: u32 = 12;
+/// The time between two of them.
+const RETRY: Duration = Duration::from_secs(10);
 /// Events about cluster-scoped objects are kept here.
 const CLUSTER_NAMESPACE: &str = "default";
 
@@ -62,7 +71,7 @@ impl Recorder {
         let writer = Writer {
             client,
             receiver,
-            known: HashMap::new(),
+            correlator: Correlator::new(),
         };
         (Self(sender), writer)
     }
@@ -76,90 +85,87 @@ impl Recorder {
 
     /// Records something.
     pub fn record(&self, happening: Happening) {
+        let regarding = &happening.regarding;
+        tracing::debug!(
+            logger = "events",
+            r#type = happening.severity.name(),
+            kind = regarding.kind,
+            namespace = regarding.namespace,
+            name = regarding.name,
+            reason = happening.reason,
+            "{}",
+            happening.message
+        );
         // Fails only when the process ends, and then nobody writes any more.
         let _ = self.0.send(happening);
     }
-}
-
-/// What makes two events the same.
-#[derive(PartialEq, Eq, Hash)]
-struct Sameness {
-    namespace: String,
-    uid: Option<String>,
-    kind: Option<String>,
-    name: Option<String>,
-    severity: Severity,
-    reason: &'static str,
-    message: String,
-}
-
-/// An event on the server.
-struct Known {
-    name: String,
-    count: i32,
 }
 
 /// Writes events.
 pub struct Writer {
     client: Client,
     receiver: UnboundedReceiver<Happening>,
-    known: HashMap<Sameness, Known>,
+    correlator: Correlator,
 }
 
 impl Writer {
     /// Writes until every recorder is gone.
     pub async fn run(mut self) {
         while let Some(happening) = self.receiver.recv().await {
-            let reason = happening.reason;
-            if let Err(error) = self.write(happening).await {
-                tracing::error!(logger = "events", reason, %error, "cannot write an event");
+            if let Some(entry) = self.correlator.correlate(&happening, Utc::now()) {
+                self.write(&happening, &entry).await;
             }
         }
     }
 
-    async fn write(&mut self, happening: Happening) -> Result<(), kube::Error> {
-        let now = Utc::now();
+    /// Writes an entry, unless the server refuses it or stays out of reach.
+    async fn write(&self, happening: &Happening, entry: &Entry) {
+        let reason = happening.reason;
+        for attempt in 1..=ATTEMPTS {
+            let Err(error) = self.send(happening, entry).await else {
+                return;
+            };
+            let is_final = matches!(
+                error,
+                kube::Error::Api(_) | kube::Error::SerdeError(_) | kube::Error::BuildRequest(_)
+            );
+            let error = chain(&error);
+            if is_final || attempt == ATTEMPTS {
+                tracing::error!(logger = "events", reason, error, "cannot write an event");
+                return;
+            }
+            tracing::error!(
+                logger = "events",
+                reason,
+                error,
+                "cannot write an event yet"
+            );
+            sleep(RETRY).await;
+        }
+    }
+
+    async fn send(&self, happening: &Happening, entry: &Entry) -> Result<(), kube::Error> {
         let regarding = &happening.regarding;
-        let namespace = regarding.namespace.clone().filter(|name| !name.is_empty());
-        let namespace = namespace.unwrap_or_else(|| CLUSTER_NAMESPACE.to_owned());
-        let api = Api::<Event>::namespaced(self.client.clone(), &namespace);
-        let sameness = Sameness {
-            namespace: namespace.clone(),
-            uid: regarding.uid.clone(),
-            kind: regarding.kind.clone(),
-            name: regarding.name.clone(),
-            severity: happening.severity,
-            reason: happening.reason,
-            message: happening.message.clone(),
-        };
-        if let Some(known) = self.known.get_mut(&sameness) {
-            known.count = known.count.saturating_add(1);
-            let patch = json!({"count": known.count, "lastTimestamp": seconds(now)});
-            let patched = api
-                .patch(
-                    &known.name,
-                    &PatchParams::default(),
-                    &Patch::Strategic(patch),
-                )
-                .await;
-            match patched {
+        let namespace = regarding.namespace.as_deref();
+        let namespace = namespace.filter(|name| !name.is_empty());
+        let namespace = namespace.unwrap_or(CLUSTER_NAMESPACE);
+        let api = Api::<Event>::namespaced(self.client.clone(), namespace);
+        if entry.count > 1 {
+            let patch = Patch::Strategic(json!({
+                "count": entry.count,
+                "lastTimestamp": seconds(entry.last),
+                "message": entry.message,
+            }));
+            let parameters = PatchParams::default();
+            match api.patch(&entry.name, &parameters, &patch).await {
                 Ok(_) => return Ok(()),
-                // Events expire; then it is a first one again.
+                // Events expire; then it is made anew, with its count.
                 Err(kube::Error::Api(status)) if status.is_not_found() => {}
                 Err(error) => return Err(error),
             }
         }
-        let name = format!(
-            "{}.{:x}",
-            regarding.name.as_deref().unwrap_or_default(),
-            now.timestamp_nanos_opt().unwrap_or_default()
-        );
-        let event = event(&name, &namespace, &happening, now).map_err(kube::Error::SerdeError)?;
+        let event = event(namespace, happening, entry).map_err(kube::Error::SerdeError)?;
         api.create(&PostParams::default(), &event).await?;
-        if self.known.len() >= REMEMBERED {
-            self.known.clear();
-        }
-        self.known.insert(sameness, Known { name, count: 1 });
         Ok(())
     }
 }
@@ -169,22 +175,30 @@ fn seconds(time: DateTime<Utc>) -> String {
 }
 
 fn event(
-    name: &str,
     namespace: &str,
     happening: &Happening,
-    now: DateTime<Utc>,
+    entry: &Entry,
 ) -> Result<Event, serde_json::Error> {
+    // An event that stands for others does not repeat who reports it.
+    let reporting = if entry.is_combined {
+        ""
+    } else {
+        happening.component
+    };
     serde_json::from_value(json!({
-        "metadata": {"name": name, "namespace": namespace},
+        "metadata": {"name": entry.name, "namespace": namespace},
         "involvedObject": happening.regarding,
         "reason": happening.reason,
-        "message": happening.message,
+        "message": entry.message,
         "source": {"component": happening.component},
-        "firstTimestamp": seconds(now),
-        "lastTimestamp": seconds(now),
-        "count": 1,
+        "firstTimestamp": seconds(entry.first),
+        "lastTimestamp": seconds(entry.last),
+        "count": entry.count,
         "type": happening.severity.name(),
-        "reportingComponent": happening.component,
+        "reportingComponent": reporting,
         "reportingInstance": "",
     }))
 }
+
+#[cfg(test)]
+mod tests;

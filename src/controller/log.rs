@@ -1,35 +1,46 @@
-//! The log of the process: one JSON object per line, as zap writes it in production.
+//! The log of the process, in the forms in which zap writes it.
 //!
 //! Keys: `level`, `ts`, `logger` if there is one, `msg`, then whatever the event holds. Only what this
-//! crate says from level info on is written; spans are not.
+//! crate says is written; spans are not. A [`Style`] decides from which level on, and how.
 
+pub mod style;
+
+use std::backtrace::Backtrace;
 use std::fmt;
 use std::io::Write;
 use std::sync::{Mutex, PoisonError};
 
-use chrono::{SecondsFormat, Utc};
+use chrono::Utc;
 use serde_json::{Map, Value};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
+use self::style::{Encoder, Moment, Style};
+
 /// What this crate says is of a module below this one.
 const CRATE: &str = "aibom_qual";
 
 /// Writes every event as a line.
-pub struct JsonLines<W>(Mutex<W>);
+pub struct Lines<W> {
+    to: Mutex<W>,
+    style: Style,
+}
 
-impl<W: Write + Send + 'static> JsonLines<W> {
-    /// Lines go here.
-    pub const fn new(to: W) -> Self {
-        Self(Mutex::new(to))
+impl<W: Write + Send + 'static> Lines<W> {
+    /// Lines go here, in this form.
+    pub const fn new(to: W, style: Style) -> Self {
+        Self {
+            to: Mutex::new(to),
+            style,
+        }
     }
 }
 
-impl<W: Write + Send + 'static> Subscriber for JsonLines<W> {
+impl<W: Write + Send + 'static> Subscriber for Lines<W> {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         metadata.is_event()
-            && *metadata.level() <= Level::INFO
+            && *metadata.level() <= self.style.verbosity
             && metadata.target().starts_with(CRATE)
     }
 
@@ -45,8 +56,8 @@ impl<W: Write + Send + 'static> Subscriber for JsonLines<W> {
     fn event(&self, event: &Event<'_>) {
         let mut fields = Fields::default();
         event.record(&mut fields);
-        let line = fields.line(*event.metadata().level());
-        let mut to = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let line = fields.line(*event.metadata().level(), &self.style);
+        let mut to = self.to.lock().unwrap_or_else(PoisonError::into_inner);
         // A log that cannot be written has nobody left to be told.
         let _ = to.write_all(line.as_bytes());
     }
@@ -65,16 +76,45 @@ struct Fields {
 }
 
 impl Fields {
-    fn line(self, level: Level) -> String {
+    fn line(self, level: Level, style: &Style) -> String {
+        let time = style.time.encode(Utc::now());
+        let trace = style
+            .has_stack_trace(level)
+            .then(|| Backtrace::force_capture().to_string());
+        match style.encoder {
+            Encoder::Json => self.json(level, &time, trace),
+            Encoder::Console => self.console(level, time, trace),
+        }
+    }
+
+    fn json(self, level: Level, time: &Moment, trace: Option<String>) -> String {
+        let ts = match time {
+            Moment::Number(number) => number.clone(),
+            Moment::Text(text) => Value::from(text.as_str()).to_string(),
+        };
         let level = level.as_str().to_lowercase();
-        let ts = Utc::now().to_rfc3339_opts(SecondsFormat::Secs, true);
-        let mut pairs = vec![("level", level.into()), ("ts", ts.into())];
-        pairs.extend(self.logger.map(|logger| ("logger", logger.into())));
-        pairs.push(("msg", Value::from(self.message)));
-        let known = pairs.iter().map(|(key, value)| pair(key, value));
-        let others = self.others.iter().map(|(key, value)| pair(key, value));
-        let body: Vec<_> = known.chain(others).collect();
-        format!("{{{}}}\n", body.join(","))
+        let mut pairs = vec![pair("level", &level.into()), format!("\"ts\":{ts}")];
+        pairs.extend(self.logger.map(|logger| pair("logger", &logger.into())));
+        pairs.push(pair("msg", &self.message.into()));
+        pairs.extend(self.others.iter().map(|(key, value)| pair(key, value)));
+        pairs.extend(trace.map(|trace| pair("stacktrace", &trace.into())));
+        format!("{{{}}}\n", pairs.join(","))
+    }
+
+    fn console(self, level: Level, time: Moment, trace: Option<String>) -> String {
+        let (Moment::Number(time) | Moment::Text(time)) = time;
+        let mut words = vec![time, level.as_str().to_owned()];
+        words.extend(self.logger);
+        words.push(self.message);
+        if !self.others.is_empty() {
+            let others = self.others.iter();
+            let others: Vec<_> = others
+                .map(|(key, value)| format!("{}: {value}", Value::from(key.as_str())))
+                .collect();
+            words.push(format!("{{{}}}", others.join(", ")));
+        }
+        let trace = trace.map_or_else(String::new, |trace| format!("{}\n", trace.trim_end()));
+        format!("{}\n{trace}", words.join("\t"))
     }
 
     fn put(&mut self, field: &Field, value: Value) {
@@ -130,6 +170,7 @@ impl Visit for Fields {
 mod tests {
     use std::sync::Arc;
 
+    use super::style::Flags;
     use super::*;
 
     #[derive(Clone, Default)]
@@ -145,16 +186,21 @@ mod tests {
         }
     }
 
-    #[test]
-    fn an_event_is_a_line_that_begins_like_zaps() {
+    /// What is written of an error and of something less severe.
+    fn written(flags: Flags) -> String {
         let written = Shared::default();
-        let subscriber = JsonLines::new(written.clone());
+        let subscriber = Lines::new(written.clone(), flags.into());
         tracing::subscriber::with_default(subscriber, || {
             tracing::error!(logger = "setup", error = %"a \"b\"", count = 2, "it \"ended\"");
-            tracing::debug!("not written");
+            tracing::debug!("a detail");
         });
         let bytes = written.0.lock().expect("a lock").clone();
-        let text = String::from_utf8(bytes).expect("text");
+        String::from_utf8(bytes).expect("text")
+    }
+
+    #[test]
+    fn an_event_is_a_line_that_begins_like_zaps() {
+        let text = written(Flags::default());
         assert_eq!(text.lines().count(), 1, "{text}");
         assert!(
             text.starts_with("{\"level\":\"error\",\"ts\":\"20"),
@@ -162,5 +208,31 @@ mod tests {
         );
         let end = r#","logger":"setup","msg":"it \"ended\"","count":2,"error":"a \"b\""}"#;
         assert!(text.trim_end().ends_with(end), "{text}");
+    }
+
+    #[test]
+    fn development_writes_more_lines_with_tabs() {
+        let text = written(Flags {
+            devel: true,
+            ..Flags::default()
+        });
+        let lines: Vec<_> = text.lines().collect();
+        let wanted = "\tERROR\tsetup\tit \"ended\"\t{\"count\": 2, \"error\": \"a \\\"b\\\"\"}";
+        assert!(lines[0].ends_with(wanted), "{text}");
+        assert!(lines[1].ends_with("Z\tDEBUG\ta detail"), "{text}");
+        assert_eq!(lines.len(), 2, "{text}");
+    }
+
+    #[test]
+    fn a_stack_trace_is_written_on_demand() {
+        let text = written(Flags {
+            stack_traces: "error".parse().ok(),
+            time: "nano".parse().ok(),
+            ..Flags::default()
+        });
+        let line: Value = serde_json::from_str(&text).expect("one line");
+        assert!(line["ts"].is_u64(), "{line}");
+        let trace = line["stacktrace"].as_str().expect("a text");
+        assert!(trace.contains("a_stack_trace_is_written"), "{trace}");
     }
 }

@@ -18,6 +18,7 @@ pub mod events;
 pub mod go_json;
 pub mod go_regexp;
 pub mod input_hash;
+pub mod leader;
 pub mod log;
 pub mod name;
 pub mod process;

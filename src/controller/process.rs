@@ -21,14 +21,15 @@ use super::api::object::{ConfigObject, resource};
 use super::api::release::{ApiKind, ApiVersion};
 use super::config::load::Loader;
 use super::config::sinks::SinkMaker;
-use super::config::{self, reconcile::ConfigReconciler};
+use super::config::{self, reconcile::ConfigReconciler, schema::ServedSchema};
 use super::document::redact::Redactor;
 use super::events::{Happening, Recorder, Severity};
 use super::go_regexp::PatternError;
+use super::leader::{Candidate, Leader, LeadershipLost};
 use super::profile::kind::{CRON_JOB, Kind};
 use super::profile::{self, Profile, ThirdPartyWatch, metric};
 use super::reconcile::Shared;
-use super::reconcile::aibom::Writer;
+use super::reconcile::aibom::{Aibom, Writer};
 use super::reconcile::controller::{Controller, Read};
 use super::reconcile::intermediates::Intermediates;
 use super::reconcile::kinds::{BuiltIn, ThirdParty};
@@ -67,6 +68,10 @@ pub struct Options {
     pub health: Bind,
     /// Whether an invalid configuration makes the process not ready.
     pub strict_config_readiness: bool,
+    /// Whether it controls only while it holds a lease.
+    pub leader_elect: bool,
+    /// The namespace that the process runs in, where the lease is.
+    pub namespace: Option<String>,
     /// The pod that the process runs in, which its events are about. Without one they are not written.
     pub pod: Option<ObjectKey>,
     /// The namespace whose Secrets sinks may use.
@@ -96,6 +101,15 @@ pub enum ProcessError {
     /// A controller cannot go on.
     #[error(transparent)]
     Worker(#[from] WorkerError),
+    /// There is nowhere to look for a lease.
+    #[error(
+        "unable to find leader election namespace: not running in-cluster, please specify \
+         LeaderElectionNamespace"
+    )]
+    NoNamespace,
+    /// Another process may lead.
+    #[error(transparent)]
+    Leadership(#[from] LeadershipLost),
 }
 
 impl ProcessError {
@@ -109,6 +123,8 @@ impl ProcessError {
             Self::Bind(error) => error.hint(),
             Self::Discovery(error) => error.hint(),
             Self::Worker(error) => error.hint(),
+            Self::NoNamespace => Some("set POD_NAMESPACE".to_owned()),
+            Self::Leadership(error) => error.hint(),
         }
     }
 }
@@ -123,6 +139,21 @@ struct Process {
     stop: CancellationToken,
     background: JoinSet<()>,
     workers: JoinSet<Result<(), WorkerError>>,
+}
+
+/// Caches of the controller's own kinds.
+struct Own {
+    aiboms: Informer<Aibom>,
+    configs: Informer<ConfigObject>,
+}
+
+impl Own {
+    fn new() -> Self {
+        Self {
+            aiboms: Informer::new(ApiKind::Aibom.kind()),
+            configs: Informer::new(ApiKind::ControllerConfig.kind()),
+        }
+    }
 }
 
 /// Runs a controller until told to stop.
@@ -166,16 +197,41 @@ pub async fn run(options: Options, stop: CancellationToken) -> Result<(), Proces
             rules: profile.sinks,
         },
     };
-    let (recorder, writer) = Recorder::new(client);
+    let (recorder, writer) = Recorder::new(client.clone());
     process.background.spawn(writer.run());
+    let candidate = match (options.leader_elect, options.namespace) {
+        (false, _) => None,
+        (true, None) => return Err(ProcessError::NoNamespace),
+        (true, Some(namespace)) => {
+            let (metrics, recorder) = (&process.metrics, recorder.clone());
+            Some(Candidate::new(
+                client,
+                &namespace,
+                recorder,
+                metrics,
+                dice(),
+            ))
+        }
+    };
     let pod = options.pod.as_ref().map(pod_reference);
     if let Some(pod) = &pod {
         recorder.record(starting(profile, pod.clone()));
     }
+    let own = Own::new();
+    let leader = match candidate {
+        None => None,
+        Some(candidate) => {
+            process.inform_probes(&own);
+            tokio::select! {
+                leader = candidate.acquire() => Some(leader),
+                () = stop.cancelled() => return Ok(()),
+            }
+        }
+    };
     process
-        .start(loader, recorder, own_metrics, invalid, pod)
+        .start(own, loader, recorder, own_metrics, invalid, pod)
         .await?;
-    process.wait().await
+    process.wait(leader).await
 }
 
 fn since(profile: &Profile) -> Since {
@@ -273,6 +329,7 @@ impl Process {
     /// Starts informers and workers.
     async fn start(
         &mut self,
+        own: Own,
         loader: Loader,
         recorder: Recorder,
         own_metrics: Arc<AibomMetrics>,
@@ -293,7 +350,7 @@ impl Process {
             namespaces: Informer::new("Namespace"),
             pods,
             replica_sets: on_demand,
-            aiboms: Informer::new(ApiKind::Aibom.kind()),
+            aiboms: own.aiboms,
             third_party: Gate::default(),
             writer: Writer::new(
                 self.client.clone(),
@@ -311,7 +368,6 @@ impl Process {
         if tracks(profile, &CRON_JOB) {
             self.track::<CronJob>(&shared);
         }
-        let configs = Informer::new(ApiKind::ControllerConfig.kind());
         let watches = WatchHealth::default();
         match profile.reconcile.third_party {
             ThirdPartyWatch::AtStart => {
@@ -332,7 +388,7 @@ impl Process {
                 let reporter = Reporter {
                     health: watches.clone(),
                     recorder: recorder.clone(),
-                    regarding: regarding(configs.clone(), pod.clone()),
+                    regarding: regarding(own.configs.clone(), pod.clone()),
                     metrics: Arc::clone(&shared.metrics),
                 };
                 self.supervise(rhythm, &reporter, &shared);
@@ -340,12 +396,22 @@ impl Process {
         }
         self.inform_built_in(&shared.namespaces);
         self.inform_built_in(&shared.pods);
-        self.inform_custom(&shared.aiboms, &resource(ApiKind::Aibom, api));
+        // Each of them watches the AIBOMs that it owns.
+        let controllers = profile.built_in_kinds().count();
+        self.inform_custom(&shared.aiboms, &resource(ApiKind::Aibom, api), controllers);
         self.inform_later(replica_sets, shared.replica_sets.clone());
+        let configs = resource(ApiKind::ControllerConfig, api);
+        let schema = match profile.config.schema_skew {
+            profile::SchemaSkew::Unnoticed => None,
+            profile::SchemaSkew::Detected(wanted) => {
+                let client = self.client.clone();
+                Some(ServedSchema::new(client, configs.clone(), wanted))
+            }
+        };
         self.configure(ConfigReconciler {
-            configs,
+            configs: own.configs,
             client: self.client.clone(),
-            resource: resource(ApiKind::ControllerConfig, api),
+            resource: configs,
             loader,
             settings: shared.settings,
             invalid,
@@ -354,6 +420,7 @@ impl Process {
             metrics: shared.metrics,
             watches,
             state: Mutex::default(),
+            schema,
         });
         Ok(())
     }
@@ -396,7 +463,7 @@ impl Process {
             .source(configs.sync_flag())
             .deadline(self.profile.reconcile.deadline);
         self.workers.spawn(worker.run(self.stop.clone()));
-        self.inform_custom(&configs, &resource);
+        self.inform_custom(&configs, &resource, 1);
     }
 
     /// Starts the controller of a kind that every cluster serves.
@@ -428,7 +495,7 @@ impl Process {
         let read = Read::uncached(self.client.clone(), resource.clone());
         let controller = Controller::new(kind, &workloads, read, shared, &self.metrics);
         self.workers.spawn(controller.run(self.stop.clone()));
-        self.inform_custom(&workloads, &resource);
+        self.inform_custom(&workloads, &resource, 1);
         Ok(())
     }
 
@@ -477,8 +544,20 @@ impl Process {
         });
     }
 
-    /// Fills the cache of a kind whose definition may be missing, once it is served.
-    fn inform_custom<K>(&mut self, informer: &Informer<K>, resource: &ApiResource)
+    /// Fills the caches that probes of readiness ask for, which they do of a process that does not
+    /// lead as well.
+    fn inform_probes(&mut self, own: &Own) {
+        if self.profile.process.readiness == profile::Readiness::Latch {
+            return;
+        }
+        let api = version(self.profile.api.in_use);
+        let (aiboms, configs) = (&own.aiboms, &own.configs);
+        self.inform_served(aiboms, &resource(ApiKind::Aibom, api));
+        self.inform_served(configs, &resource(ApiKind::ControllerConfig, api));
+    }
+
+    /// Fills the cache of a kind if it is served; says whether it is.
+    fn inform_served<K>(&mut self, informer: &Informer<K>, resource: &ApiResource) -> bool
     where
         K: Resource<DynamicType = ApiResource>
             + Clone
@@ -488,18 +567,49 @@ impl Process {
             + Sync
             + 'static,
     {
+        let is_served = self.served.check(&kind_of(resource)).is_ok();
+        if is_served {
+            self.started.add(informer.sync_flag());
+            let api = Api::all_with(self.client.clone(), resource);
+            self.background.spawn(fill(informer.clone(), api));
+        }
+        is_served
+    }
+
+    /// Fills the cache of a kind whose definition may be missing, once it is served. So many
+    /// controllers wait for it, and each complains.
+    fn inform_custom<K>(
+        &mut self,
+        informer: &Informer<K>,
+        resource: &ApiResource,
+        controllers: usize,
+    ) where
+        K: Resource<DynamicType = ApiResource>
+            + Clone
+            + Debug
+            + DeserializeOwned
+            + Send
+            + Sync
+            + 'static,
+    {
+        let is_there = self.started.find(informer.name()).is_some();
+        if is_there || self.inform_served(informer, resource) {
+            return;
+        }
         let api = Api::all_with(self.client.clone(), resource);
-        let kind = GroupVersionKind::gvk(&resource.group, &resource.version, &resource.kind);
+        let kind = kind_of(resource);
         let (served, client) = (self.served.clone(), self.client.clone());
         let (started, informer) = (self.started.clone(), informer.clone());
         self.background.spawn(async move {
             let absent = |error: &DiscoveryError| {
-                tracing::error!(
-                    logger = "controller-runtime.source.Kind",
-                    kind = format!("{}.{}", kind.kind, kind.group),
-                    error = chain(error),
-                    "if kind is a CRD, it should be installed before calling Start"
-                );
+                for _ in 0..controllers {
+                    tracing::error!(
+                        logger = "controller-runtime.source.Kind",
+                        kind = format!("{}.{}", kind.kind, kind.group),
+                        error = chain(error),
+                        "if kind is a CRD, it should be installed before calling Start"
+                    );
+                }
             };
             served.wait_for(&client, &kind, absent).await;
             started.add(informer.sync_flag());
@@ -507,10 +617,25 @@ impl Process {
         });
     }
 
-    /// Waits for the end: because it is asked for, or because a controller cannot go on.
-    async fn wait(mut self) -> Result<(), ProcessError> {
+    /// Waits for the end: because it is asked for, or because a controller cannot go on. A process that
+    /// led and no longer does ends at once.
+    async fn wait(mut self, leader: Option<Leader>) -> Result<(), ProcessError> {
         let mut result = Ok(());
-        while let Some(ended) = self.workers.join_next().await {
+        let lost = async {
+            match leader {
+                Some(leader) => leader.hold().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::pin!(lost);
+        loop {
+            let ended = tokio::select! {
+                ended = self.workers.join_next() => ended,
+                lost = &mut lost => return Err(lost.into()),
+            };
+            let Some(ended) = ended else {
+                break;
+            };
             let ended = ended.unwrap_or_else(|error| {
                 // Reconciles catch their own panics; this one is a mistake of the worker's.
                 tracing::error!(error = %error, "a controller panicked");
@@ -535,6 +660,10 @@ fn regarding(configs: Informer<ConfigObject>, pod: Option<ObjectReference>) -> R
         let config = config.map(|object| config::reconcile::reference(&object));
         config.or_else(|| pod.clone())
     })
+}
+
+fn kind_of(resource: &ApiResource) -> GroupVersionKind {
+    GroupVersionKind::gvk(&resource.group, &resource.version, &resource.kind)
 }
 
 fn tracks(profile: &Profile, kind: &Kind) -> bool {

@@ -12,6 +12,7 @@ use tokio::time::sleep;
 
 use super::degraded::{Cause, degraded};
 use super::load::{Invalid, Loader};
+use super::schema::{Look, ServedSchema, Skew};
 use super::state::{About, Found, InForce, State, Transition};
 use crate::controller::api::config::NAME;
 use crate::controller::api::meta::{Condition, ConditionStatus, Timestamp};
@@ -92,6 +93,8 @@ pub struct ConfigReconciler {
     pub watches: WatchHealth,
     /// What is known of the object.
     pub state: Mutex<State>,
+    /// The schema that the server publishes, under releases that look at it.
+    pub schema: Option<ServedSchema>,
 }
 
 impl ConfigReconciler {
@@ -154,12 +157,17 @@ impl Reconciler<ObjectKey> for ConfigReconciler {
                 }
             },
         };
+        let look = match &self.schema {
+            Some(schema) => schema.look().await,
+            None => Look::Unknown,
+        };
         let before = *self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let (after, in_force, transition) = before.after(&found);
         if let Some(object) = object.as_deref() {
             let mut object = object.clone();
+            let skew = look.skew().map(Skew::cause);
             let watches = self.watches.cause();
-            describe(&mut object, &found, in_force, watches, Utc::now());
+            describe(&mut object, &found, in_force, skew, watches, Utc::now());
             let api = Api::<ConfigObject>::all_with(self.client.clone(), &self.resource);
             let parameters = PostParams::default();
             match api.replace_status(NAME, &parameters, &object).await {
@@ -176,6 +184,11 @@ impl Reconciler<ObjectKey> for ConfigReconciler {
         self.invalid.store(after.is_invalid(), Ordering::Release);
         if let Some(transition) = &transition {
             self.tell(transition, object.as_deref());
+        }
+        if let (Some(schema), Some(object)) = (&self.schema, object.as_deref())
+            && let Some(news) = schema.news(&look, COMPONENT, reference(object))
+        {
+            self.recorder.record(news);
         }
         Ok(Outcome::Done)
     }
@@ -199,6 +212,7 @@ fn describe(
     object: &mut ConfigObject,
     found: &Found,
     in_force: InForce,
+    skew: Option<Cause>,
     watches: Option<Cause>,
     now: DateTime<Utc>,
 ) {
@@ -214,7 +228,7 @@ fn describe(
         }
         Found::Invalid(invalid) => (not_ready(invalid), Some(not_in_force(in_force))),
     };
-    let degraded = degraded(invalid, None, watches);
+    let degraded = degraded(invalid, skew, watches);
     for (type_, (status, reason, message)) in [("Ready", ready), ("Degraded", degraded)] {
         let condition = Condition {
             last_transition_time: now,

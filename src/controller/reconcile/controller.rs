@@ -120,6 +120,8 @@ impl<K: Tracked> Controller<K> {
             };
             let prepared = async {
                 let deadline = Instant::now() + SYNC_TIMEOUT;
+                let known = timeout_at(deadline, shared.aiboms.sync_flag().wait()).await;
+                known.map_err(|_| not_synced(ApiKind::Aibom.kind()))?;
                 let configured = timeout_at(deadline, shared.settings.confirmed()).await;
                 configured.map_err(|_| not_synced(ApiKind::ControllerConfig.kind()))?;
                 if has_pods {
@@ -141,7 +143,7 @@ impl<K: Tracked> Controller<K> {
                 Ok(())
             };
             tokio::select! {
-                prepared = prepared => prepared?,
+                prepared = prepared => prepared.inspect_err(WorkerError::log)?,
                 () = stop.cancelled() => return Ok(()),
             }
             worker.run(stop.clone()).await

@@ -13,6 +13,9 @@ pub enum Truth {
     True,
     /// It does not.
     False,
+    /// Nobody can tell. Not written here, but another writer's condition must not make an AIBOM
+    /// unreadable.
+    Unknown,
 }
 
 impl From<bool> for Truth {
@@ -166,5 +169,27 @@ pub fn set(conditions: &mut Vec<Condition>, mut new: Condition) {
             *old = new;
         }
         None => conditions.push(new),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_condition_of_another_writer_is_read_and_kept() {
+        let written = json!({
+            "type": "Ready",
+            "status": "Unknown",
+            "lastTransitionTime": "2026-08-19T12:00:00Z",
+            "reason": "Elsewhere",
+            "message": "",
+        });
+        let condition: Condition = serde_json::from_value(written.clone()).expect("a condition");
+        assert_eq!(condition.status, Truth::Unknown);
+        let again = serde_json::to_value(&condition).expect("JSON");
+        assert_eq!(again, written);
     }
 }

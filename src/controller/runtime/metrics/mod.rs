@@ -68,6 +68,7 @@ pub struct Metrics {
     work_time: HistogramVec,
     unfinished: GaugeVec,
     longest: GaugeVec,
+    leader: IntGaugeVec,
     refresh: Mutex<Vec<Refresh>>,
 }
 
@@ -166,6 +167,13 @@ impl Metrics {
                 "How many seconds has the longest running processor for workqueue been running.",
                 workqueue_labels,
             )?,
+            leader: family.int_gauges(
+                "leader_election_master_status",
+                "Gauge of if the reporting system is master of the relevant lease, 0 indicates \
+                 backup, 1 indicates master. 'name' is the string used to identify the lease. Please \
+                 make sure to group by name.",
+                &["name"],
+            )?,
             // Without a certificate to watch these two stay at zero; the real process shows them too.
             registry: {
                 family.counter(
@@ -233,6 +241,12 @@ impl Metrics {
             time: self.reconcile_time.clone(),
             name: name.to_owned(),
         }
+    }
+
+    /// Whether this process holds a lease: 1, or 0 as long as it does not.
+    #[must_use]
+    pub fn leader(&self, lease: &str) -> IntGauge {
+        self.leader.with_label_values(&[lease])
     }
 
     /// The series of the queue of one controller.

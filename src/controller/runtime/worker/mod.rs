@@ -59,6 +59,12 @@ pub enum WorkerError {
 }
 
 impl WorkerError {
+    /// Writes it into the log, as a controller does before it ends.
+    pub fn log(&self) {
+        let Self::NotSynced { controller, .. } = self;
+        tracing::error!(controller, error = %self, "Could not wait for Cache to sync");
+    }
+
     /// The one thing to do about it, if there is one.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
@@ -140,11 +146,7 @@ where
             () = stop.cancelled() => return Ok(()),
         };
         if let Err(error) = synced {
-            tracing::error!(
-                controller = self.name,
-                error = %error,
-                "Could not wait for Cache to sync"
-            );
+            error.log();
             return Err(error);
         }
         tracing::info!(controller = self.name, "Starting Controller");
