@@ -1,6 +1,6 @@
 //! Events (core/v1) about objects: a first one is posted, a repeated one patched with its count.
 //!
-//! What is written is decided as client-go does, in [`correlate`]. Whoever has something to say does not
+//! What is written is decided as client-go does, in `correlate`. Whoever has something to say does not
 //! wait for the server. An event that the server refuses is logged and lost; one that does not reach the
 //! server is tried again.
 

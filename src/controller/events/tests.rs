@@ -1,5 +1,6 @@
 //! What is sent to the server, and what becomes of it.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex};
 
@@ -19,7 +20,7 @@ type Seen = Arc<Mutex<Vec<(String, String, Value)>>>;
 fn server(codes: &[u16]) -> (Client, Seen) {
     let seen = Seen::default();
     let record = Arc::clone(&seen);
-    let codes = Arc::new(Mutex::new(codes.to_vec().into_iter()));
+    let codes = Arc::new(Mutex::new(VecDeque::from(codes.to_vec())));
     let service = tower::service_fn(move |request: Request<Body>| {
         let (record, codes) = (Arc::clone(&record), Arc::clone(&codes));
         async move {
@@ -28,7 +29,11 @@ fn server(codes: &[u16]) -> (Client, Seen) {
             let body = serde_json::from_slice(&body).expect("JSON");
             let asked = (parts.method.to_string(), parts.uri.to_string(), body);
             record.lock().expect("a lock").push(asked);
-            let code = codes.lock().expect("a lock").next().expect("an answer");
+            let code = codes
+                .lock()
+                .expect("a lock")
+                .pop_front()
+                .expect("an answer");
             if code == 0 {
                 return Err(BoxError::from(io::Error::from(io::ErrorKind::BrokenPipe)));
             }
