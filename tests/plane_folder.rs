@@ -7,8 +7,8 @@ mod support;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 
+use aibom_qual::host::identity::ProcessIdentity;
 use aibom_qual::plane::binaries::DEFAULT_KUBERNETES;
-use aibom_qual::plane::identity::ProcessIdentity;
 use aibom_qual::plane::registry::{Registry, RegistryError};
 use aibom_qual::plane::state::{Lifetime, Phase, PlaneState, SCHEMA};
 use chrono::Utc;

@@ -10,13 +10,13 @@ use semver::Version;
 use super::autopsy::{self, ComponentFailure, FailureKind};
 use super::binaries::BinaryError;
 use super::dirs::NoHome;
-use super::files::FileError;
 use super::health::Late;
-use super::kubeconfig::KubeconfigError;
 use super::pki::PkiError;
-use super::ports::PortError;
 use super::registry::RegistryError;
 use super::tool::Tool;
+use crate::host::files::FileError;
+use crate::host::kubeconfig::KubeconfigError;
+use crate::host::ports::PortError;
 
 /// A plane could not be started, used or stopped.
 #[derive(Debug, thiserror::Error)]

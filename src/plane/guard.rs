@@ -14,17 +14,17 @@ use super::autopsy::ComponentFailure;
 use super::binaries;
 use super::error::PlaneError;
 use super::event::{Doing, Event, Sink};
-use super::identity::ProcessIdentity;
-use super::launch::WANTED_FILES;
 use super::layout::Layout;
 use super::options::PlaneOptions;
-use super::process::Stopped;
 use super::registry::{self, Registry};
 use super::shared::{Running, Shared};
 use super::start;
 use super::state::{Lifetime, Phase, PlaneState, SCHEMA};
 use super::tool::Tool;
 use crate::error_chain::chain;
+use crate::host::identity::ProcessIdentity;
+use crate::host::launch::WANTED_FILES;
+use crate::host::process::Stopped;
 
 /// KCM and scheduler stop within a second or two.
 const CLIENTS_GRACE: Duration = Duration::from_secs(2);

@@ -10,11 +10,11 @@ use semver::Version;
 
 use super::binaries::{self, Environment, Sources};
 use super::dirs::Dirs;
-use super::launch::Launcher;
 use super::pki::PkiOptions;
-use super::ports::PortPicker;
 use super::state::Lifetime;
 use super::tool::Tool;
+use crate::host::launch::Launcher;
+use crate::host::ports::PortPicker;
 
 /// How long a start may take in all once the binaries are there. Four seconds are usual on two
 /// cores; a loaded CI machine needs many times that.

@@ -12,13 +12,13 @@ use super::component;
 use super::error::PlaneError;
 use super::event::Doing;
 use super::health;
-use super::kubeconfig::{Kubeconfig, Names};
 use super::options::PlaneOptions;
 use super::pki::{Pair, Pki, PkiError};
 use super::shared::{Running, Shared};
 use super::starter::{Ports, Starter};
 use super::state::Lifetime;
 use super::tool::Tool;
+use crate::host::kubeconfig::{Kubeconfig, Names};
 
 /// A moment that never comes, for a timeout too long to be added to the clock.
 const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);

@@ -7,8 +7,8 @@ use chrono::{DateTime, Utc};
 use semver::Version;
 use serde::{Deserialize, Serialize};
 
-use super::identity::ProcessIdentity;
 use super::tool::Tool;
+use crate::host::identity::ProcessIdentity;
 
 /// The format of the file. A reader refuses a newer one instead of guessing.
 pub const SCHEMA: u32 = 1;

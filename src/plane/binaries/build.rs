@@ -16,10 +16,10 @@ use super::platform::Platform;
 use super::reason::{GoProblem, Reason};
 use super::source::{Environment, Origin, Timeouts};
 use super::{Fault, Want, blocking};
+use crate::host::launch::{Launcher, Mode};
+use crate::host::process::{Child, Spec};
 use crate::plane::autopsy;
 use crate::plane::event::{Event, Sink};
-use crate::plane::launch::{Launcher, Mode};
-use crate::plane::process::{Child, Spec};
 
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 /// For the compilers to go after a build has exceeded its deadline.
