@@ -5,7 +5,8 @@
 //! - [`cli`]: argument types, one file per verb, exit codes;
 //! - [`cluster`]: everything said to an API server;
 //! - [`plane`]: the private local control plane;
-//! - [`host`]: what this machine gives to it: child processes, free ports, private files;
+//! - [`node`]: the virtual node that makes helm moves true rollouts;
+//! - [`host`]: what this machine gives to both: child processes, free ports, private files;
 //! - [`controller`]: the embedded controller, whose behaviour is that of a chosen release.
 //!
 //! [`error_chain`] tells an error and its causes in words, for all of them.
@@ -19,4 +20,5 @@ pub mod cluster;
 pub mod controller;
 pub mod error_chain;
 pub mod host;
+pub mod node;
 pub mod plane;
