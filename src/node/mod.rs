@@ -5,10 +5,15 @@
 //! ([`pod`](self)) and answers on its kubelet port ([`server`]). It may use the rooms `host` and
 //! `cluster`; it knows nothing of scenarios, charts or the controller under test.
 
+mod addresses;
+mod backoff;
 pub mod container;
+mod faults;
 pub mod image;
 pub mod options;
 pub mod port_map;
 pub mod probe;
 pub mod server;
+mod status;
+mod time;
 pub mod view;
