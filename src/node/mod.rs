@@ -8,12 +8,17 @@
 mod addresses;
 mod backoff;
 pub mod container;
+mod events;
 mod faults;
+mod heartbeat;
 pub mod image;
+mod journal;
 pub mod options;
 pub mod port_map;
 pub mod probe;
+mod registration;
 pub mod server;
 mod status;
 mod time;
+mod uplink;
 pub mod view;
