@@ -8,12 +8,16 @@
 mod addresses;
 mod backoff;
 pub mod container;
+mod dispatch;
+mod error;
 mod events;
 mod faults;
+mod handle;
 mod heartbeat;
 pub mod image;
 mod journal;
 pub mod options;
+mod pod;
 pub mod port_map;
 pub mod probe;
 mod registration;
@@ -22,3 +26,6 @@ mod status;
 mod time;
 mod uplink;
 pub mod view;
+
+pub use error::NodeError;
+pub use handle::Node;
