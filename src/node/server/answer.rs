@@ -1,0 +1,36 @@
+//! What the kubelet port answers with.
+
+use std::io;
+
+use futures_util::Stream;
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{Response, StatusCode};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full, StreamBody};
+use hyper::body::{Bytes, Frame};
+
+/// A body that is there at once, or comes bit by bit.
+pub(super) type Body = UnsyncBoxBody<Bytes, io::Error>;
+
+/// Plain text; clients of the API server see it when the status is an error.
+pub(super) fn text(status: StatusCode, text: impl Into<Bytes>) -> Response<Body> {
+    let body = Full::new(text.into()).map_err(|never| match never {});
+    plain(status, body.boxed_unsync())
+}
+
+/// Plain text as it comes.
+pub(super) fn stream(
+    chunks: impl Stream<Item = io::Result<Bytes>> + Send + 'static,
+) -> Response<Body> {
+    use futures_util::TryStreamExt as _;
+    let frames = chunks.map_ok(Frame::data);
+    plain(StatusCode::OK, StreamBody::new(frames).boxed_unsync())
+}
+
+fn plain(status: StatusCode, body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    let kind = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
+}
