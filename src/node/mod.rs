@@ -6,6 +6,7 @@
 //! `cluster`; it knows nothing of scenarios, charts or the controller under test.
 
 pub mod container;
+mod digest;
 pub mod image;
 pub mod options;
 pub mod port_map;
