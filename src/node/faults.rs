@@ -9,10 +9,10 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::SignedDuration;
 
-/// Begins the name of every annotation that this node reads.
+use super::container::COMPLETES_AFTER;
+
+/// Begins the name of every fault, and of [`COMPLETES_AFTER`], which is none.
 pub(super) const PREFIX: &str = "node.aibom-qual.dev/";
-/// Read elsewhere: how long a container without a process runs.
-const COMPLETES_AFTER: &str = "completes-after";
 /// No fault is meant to last longer.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
@@ -62,7 +62,10 @@ impl Faults {
         let mut faults = Self::default();
         let mut unreadable = Vec::new();
         for (name, value) in pod.metadata.annotations.iter().flatten() {
-            let Some(name) = name.strip_prefix(PREFIX) else {
+            let Some(name) = name
+                .strip_prefix(PREFIX)
+                .filter(|_| name != COMPLETES_AFTER)
+            else {
                 continue;
             };
             if let Err(expected) = faults.set(name, value) {
@@ -85,7 +88,6 @@ impl Faults {
             "image-pull" => return Err("the only value is \"fail\""),
             "silence" => self.silence = Some(duration(value)?),
             "slow-termination" => self.slow_termination = Some(duration(value)?),
-            COMPLETES_AFTER => {}
             _ => return Err("there is no such fault"),
         }
         Ok(())

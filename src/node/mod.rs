@@ -8,6 +8,7 @@
 mod addresses;
 mod backoff;
 pub mod container;
+mod digest;
 mod dispatch;
 mod error;
 mod events;

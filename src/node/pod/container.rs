@@ -337,24 +337,26 @@ impl Supervisor<'_> {
                 kind,
                 failure,
                 healthy,
+                restart,
             } = probes.next().await;
-            if let Some(failure) = &failure {
-                self.event(Kind::Warning, "Unhealthy", failure.clone());
+            if let Some(failure) = failure {
+                self.event(Kind::Warning, "Unhealthy", failure);
+            }
+            if restart {
+                return self.restart(running, kind).await;
             }
             match kind {
                 probe::Kind::Readiness => {
-                    self.change_if(|c| c.ready != healthy, |c| c.ready = healthy)
+                    self.change_if(|known| known.ready != healthy, |c| c.ready = healthy);
                 }
                 probe::Kind::Startup if healthy => self.change_if(
-                    |container| !container.started,
+                    |known| !known.started,
                     |container| {
                         container.started = true;
                         container.ready = !has_readiness;
                     },
                 ),
-                probe::Kind::Liveness if healthy => {}
-                probe::Kind::Liveness => return self.restart(running, "liveness").await,
-                probe::Kind::Startup => return self.restart(running, "startup").await,
+                probe::Kind::Startup | probe::Kind::Liveness => {}
             }
         }
     }
@@ -369,20 +371,22 @@ impl Supervisor<'_> {
         }
     }
 
-    async fn restart(&self, running: &Running, probe: &str) -> Finished {
+    async fn restart(&self, running: &Running, kind: probe::Kind) -> Finished {
         let name = &self.container.name;
+        let kind_name = kind.to_string().to_lowercase();
         self.event(
             Kind::Normal,
             "Killing",
-            format!("Container {name} failed {probe} probe, will be restarted"),
+            format!("Container {name} failed {kind_name} probe, will be restarted"),
         );
-        let probes = [
-            &self.container.liveness_probe,
-            &self.container.startup_probe,
-        ];
-        let own = probes.into_iter().flatten();
-        let own = own.filter_map(|probe| probe.termination_grace_period_seconds);
-        let own = own.filter_map(|seconds| u64::try_from(seconds).ok()).next();
+        let probe = match kind {
+            probe::Kind::Startup => &self.container.startup_probe,
+            probe::Kind::Liveness | probe::Kind::Readiness => &self.container.liveness_probe,
+        };
+        let own = probe
+            .as_ref()
+            .and_then(|probe| probe.termination_grace_period_seconds);
+        let own = own.and_then(|seconds| u64::try_from(seconds).ok());
         let grace = own.map_or_else(|| self.worker.grace(), Duration::from_secs);
         self.stop(running, grace).await
     }
