@@ -7,6 +7,7 @@
 //! - [`plane`]: the private local control plane;
 //! - [`node`]: the virtual node that makes helm moves true rollouts;
 //! - [`host`]: what this machine gives to both: child processes, free ports, private files;
+//! - [`subject`]: what the harness knows about the thing under test, as data;
 //! - [`controller`]: the embedded controller, whose behaviour is that of a chosen release.
 //!
 //! [`error_chain`] tells an error and its causes in words, for all of them.
@@ -22,3 +23,4 @@ pub mod error_chain;
 pub mod host;
 pub mod node;
 pub mod plane;
+pub mod subject;

@@ -29,6 +29,7 @@ fn stopped(name: &str, port: Option<u16>) -> PlaneState {
         port,
         component_args: BTreeMap::new(),
         components: BTreeMap::new(),
+        node: None,
     }
 }
 

@@ -113,6 +113,9 @@ pub enum PlaneError {
         "/proc does not tell about this process, so that no process could be told from another"
     )]
     NoProc,
+    /// Something was asked of a plane that has not come up.
+    #[error("the plane has no certificates: it has not come up")]
+    NoPki,
     /// A part of this program ended in an unforeseen way.
     #[error("an internal task failed: {0}")]
     Internal(String),
@@ -207,7 +210,9 @@ impl PlaneError {
                 "start it with --kubernetes {had}, or remove it with `aibom-qual plane down {name} --delete`"
             )),
             Self::NoProc => Some("mount /proc: mount -t proc proc /proc".to_owned()),
-            Self::Internal(_) => Some("this is a fault of aibom-qual; please report it".to_owned()),
+            Self::NoPki | Self::Internal(_) => {
+                Some("this is a fault of aibom-qual; please report it".to_owned())
+            }
             Self::NotRunning { name, .. } => Some(format!(
                 "start it with `aibom-qual plane up --persistent {name}`"
             )),

@@ -16,6 +16,7 @@ pub mod event;
 mod guard;
 mod health;
 pub mod layout;
+mod node;
 pub mod options;
 pub mod pki;
 pub mod registry;
@@ -27,3 +28,4 @@ pub mod tool;
 
 pub use error::PlaneError;
 pub use guard::{Plane, StopReport};
+pub use node::NodeIdentity;

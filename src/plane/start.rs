@@ -31,7 +31,7 @@ pub(crate) async fn bring_up(
     binaries: &Binaries,
     kept_port: Option<u16>,
     running: &mut Vec<Running>,
-) -> Result<(), PlaneError> {
+) -> Result<Pki, PlaneError> {
     let starter = Starter {
         shared,
         options,
@@ -147,7 +147,8 @@ pub(crate) async fn bring_up(
             &kcm_log,
             async || health::default_service_account(&client).await,
         )
-        .await
+        .await?;
+    Ok(pki.pki)
 }
 
 /// The plane's certificates and those that two components serve their health with.

@@ -42,6 +42,9 @@ pub(crate) async fn run(args: EnvArgs, context: &Context) -> Result<Exit, Failur
         .into());
     }
     let mut variables = BTreeMap::from([("KUBECONFIG", text(&layout.kubeconfig()))]);
+    if let Some(node) = &state.node {
+        variables.insert("AIBOM_QUAL_NODE", node.settings.name.clone());
+    }
     variables.extend(tools(&state, context).await);
     variables.extend(loopback_without_proxy(|name| std::env::var(name).ok()));
     match context.format {
