@@ -76,9 +76,9 @@ pub(crate) async fn namespace(client: &Client, name: &str) {
 /// Waits at most a minute; fails the test with the last state seen.
 pub(crate) async fn eventually<T>(
     what: &str,
-    ask: impl AsyncFnMut() -> Result<Look<T>, kube::Error>,
+    ask: impl AsyncFn() -> Result<Look<T>, kube::Error>,
 ) -> T {
-    let mut ask = ask;
+    let ask = &ask;
     let deadline = Deadline::within(Duration::from_secs(90));
     let found = wait_until(what, deadline, || ask()).await;
     found.unwrap_or_else(|error| panic!("{error}"))

@@ -59,6 +59,12 @@ impl Supervisor<'_> {
         }
     }
 
+    /// Says, until the pod is to end, that this is a kind of container which this node does not have.
+    pub(super) async fn refuse(&self) {
+        const WHY: &str = "this node has no init containers that go on running (restartPolicy)";
+        while self.cannot_configure(WHY.to_owned()).await.is_some() {}
+    }
+
     /// Counts on from what an earlier life of the node had started.
     fn first_start(&self) -> u32 {
         let record = self.record();

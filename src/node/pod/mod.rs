@@ -195,6 +195,9 @@ impl Worker {
                 slot: Slot::Init(number),
                 policy: policy.of_init(),
             };
+            if container.restart_policy.is_some() {
+                return supervisor.refuse().await;
+            }
             if supervisor.run().await != Some(0) {
                 return;
             }
