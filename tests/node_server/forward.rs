@@ -178,7 +178,7 @@ async fn every_scrape_is_whole() {
 async fn a_slow_client_gets_everything_and_holds_up_nobody() {
     let kubelet = Kubelet::start().await;
     let ports = PortMap::new(kubelet.picker.clone());
-    let length = 20_000_000;
+    let length = 8_000_000;
     let large = serve(listen(&ports, 8081).await, length);
     let serving = serve(listen(&ports, 8080).await, BODY);
     kubelet.show(container(&ports, &[8080, 8081]));

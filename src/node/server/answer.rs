@@ -2,7 +2,7 @@
 
 use std::io;
 
-use futures_util::Stream;
+use futures_util::{Stream, TryStreamExt as _};
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
@@ -22,7 +22,6 @@ pub(super) fn text(status: StatusCode, text: impl Into<Bytes>) -> Response<Body>
 pub(super) fn stream(
     chunks: impl Stream<Item = io::Result<Bytes>> + Send + 'static,
 ) -> Response<Body> {
-    use futures_util::TryStreamExt as _;
     let frames = chunks.map_ok(Frame::data);
     plain(StatusCode::OK, StreamBody::new(frames).boxed_unsync())
 }
