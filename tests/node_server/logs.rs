@@ -180,7 +180,7 @@ async fn a_log_is_followed_until_its_run_has_ended() {
     writeln!(file, "ve").expect("written");
     followed.next("five").await;
     // What was written before the end is shown, though the end is noticed first.
-    write!(file, "2026-01-01T00:00:06Z stdout F last\n").expect("written");
+    writeln!(file, "2026-01-01T00:00:06Z stdout F last").expect("written");
     kubelet.show(ContainerView {
         running: false,
         ..running(log)
