@@ -299,6 +299,46 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn anybody_s_certificate_will_do() {
+        let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+        let made = rcgen::generate_simple_self_signed(["elsewhere.example".to_owned()])
+            .expect("a certificate");
+        let key = made.signing_key.serialize_der();
+        let config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .expect("versions")
+            .with_no_client_auth()
+            .with_single_cert(
+                vec![made.cert.der().clone()],
+                key.try_into().expect("a key"),
+            )
+            .expect("a pair");
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let serving = tokio::spawn(async move {
+            let (stream, _) = listener.accept().await.expect("a client");
+            let acceptor = tokio_rustls::TlsAcceptor::from(std::sync::Arc::new(config));
+            let mut stream = acceptor.accept(stream).await.expect("a handshake");
+            let mut request = [0; 1_024];
+            let length = stream.read(&mut request).await.expect("a request");
+            assert!(request[..length].starts_with(b"GET /readyz "));
+            let answer = status("200 OK").expect("an answer");
+            stream.write_all(answer.as_bytes()).await.expect("sent");
+        });
+        let https = HTTPGetAction {
+            scheme: Some("HTTPS".to_owned()),
+            ..get("/readyz")
+        };
+        assert_eq!(probe(&https).ask(port).await, Outcome::Success);
+        serving.await.expect("it was asked");
+        let odd = HTTPGetAction {
+            scheme: Some("FTP".to_owned()),
+            ..get("/")
+        };
+        assert!(HttpGet::new(&odd, TIMEOUT).is_err());
+    }
+
+    #[tokio::test]
     async fn redirects_are_followed_on_the_same_host_only() {
         let (port, asked) =
             serve(vec![redirect("/other"), status("503 Service Unavailable")]).await;

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use futures_util::Stream;
+use futures_util::{Stream, TryStreamExt as _};
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
@@ -12,7 +12,27 @@ use hyper::body::{Bytes, Frame};
 /// A body that is there at once, or comes bit by bit.
 pub(super) type Body = UnsyncBoxBody<Bytes, io::Error>;
 
-/// Plain text; clients of the API server see it when the status is an error.
+/// A request that gets nothing but the reason, which clients of the API server are shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Refusal {
+    status: StatusCode,
+    why: String,
+}
+
+impl Refusal {
+    pub(super) fn new(status: StatusCode, why: impl Into<String>) -> Self {
+        let why = why.into();
+        Self { status, why }
+    }
+}
+
+impl From<Refusal> for Response<Body> {
+    fn from(refusal: Refusal) -> Self {
+        text(refusal.status, refusal.why)
+    }
+}
+
+/// Plain text.
 pub(super) fn text(status: StatusCode, text: impl Into<Bytes>) -> Response<Body> {
     let body = Full::new(text.into()).map_err(|never| match never {});
     plain(status, body.boxed_unsync())
@@ -22,7 +42,6 @@ pub(super) fn text(status: StatusCode, text: impl Into<Bytes>) -> Response<Body>
 pub(super) fn stream(
     chunks: impl Stream<Item = io::Result<Bytes>> + Send + 'static,
 ) -> Response<Body> {
-    use futures_util::TryStreamExt as _;
     let frames = chunks.map_ok(Frame::data);
     plain(StatusCode::OK, StreamBody::new(frames).boxed_unsync())
 }

@@ -3,7 +3,7 @@
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 
-use super::answer::{Body, text};
+use super::answer::{Body, Refusal, text};
 use super::connection::Context;
 use super::forward::{self, Forward};
 use super::logs;
@@ -15,6 +15,12 @@ pub(super) enum Reply {
     Response(Response<Body>),
     /// The connection turns into a forward.
     Upgrade(Response<Body>, Forward),
+}
+
+impl From<Refusal> for Reply {
+    fn from(refusal: Refusal) -> Self {
+        Self::Response(refusal.into())
+    }
 }
 
 /// What a path asks for. Names are taken as they stand: none that Kubernetes allows is ever escaped.
@@ -48,44 +54,47 @@ impl Route {
 }
 
 pub(super) async fn answer(request: Request<Incoming>, context: &Context) -> Reply {
+    try_answer(request, context)
+        .await
+        .unwrap_or_else(Reply::from)
+}
+
+async fn try_answer(request: Request<Incoming>, context: &Context) -> Result<Reply, Refusal> {
     let reading = request.method() == Method::GET;
     let response = match Route::of(request.uri().path()) {
         Route::PortForward(key) => {
-            return match forward::open(request, key, context) {
-                Ok((response, forward)) => Reply::Upgrade(response, forward),
-                Err(response) => Reply::Response(response),
-            };
+            let (response, forward) = forward::open(request, key, context)?;
+            return Ok(Reply::Upgrade(response, forward));
         }
-        Route::Inside => text(
-            StatusCode::NOT_IMPLEMENTED,
-            "the containers of this node are processes of its machine, which nothing can be run in \
-             or attached to: use kubectl logs, or the machine's own tools",
-        ),
         Route::Healthz if reading => text(StatusCode::OK, "ok"),
         Route::Logs(key, container) if reading => {
             let query = request.uri().query().unwrap_or_default();
-            logs::answer(context, key, container, query).await
+            logs::answer(context, key, container, query).await?
         }
-        Route::Healthz | Route::Logs(..) => text(
-            StatusCode::METHOD_NOT_ALLOWED,
-            format!("{} is not allowed here", request.method()),
-        ),
-        Route::Unknown => text(
-            StatusCode::NOT_FOUND,
-            format!("this node does not serve {}", request.uri().path()),
-        ),
+        Route::Healthz | Route::Logs(..) => {
+            let why = format!("{} is not allowed here", request.method());
+            return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, why));
+        }
+        Route::Inside => {
+            return Err(Refusal::new(
+                StatusCode::NOT_IMPLEMENTED,
+                "the containers of this node are processes of its machine, which nothing can be run \
+                 in or attached to: use kubectl logs, or the machine's own tools",
+            ));
+        }
+        Route::Unknown => {
+            let why = format!("this node does not serve {}", request.uri().path());
+            return Err(Refusal::new(StatusCode::NOT_FOUND, why));
+        }
     };
-    Reply::Response(response)
+    Ok(Reply::Response(response))
 }
 
-/// The pod, or the answer that there is none.
-pub(super) fn find(context: &Context, key: &PodKey) -> Result<PodView, Response<Body>> {
+/// The pod, if this node has it.
+pub(super) fn find(context: &Context, key: &PodKey) -> Result<PodView, Refusal> {
     context.pods.get(key).ok_or_else(|| {
-        let name = &key.name;
-        text(
-            StatusCode::NOT_FOUND,
-            format!("pod {name:?} does not exist"),
-        )
+        let why = format!("pod {:?} does not exist", key.name);
+        Refusal::new(StatusCode::NOT_FOUND, why)
     })
 }
 

@@ -18,7 +18,7 @@ use tokio_tungstenite::tungstenite::protocol::Role;
 use tokio_util::sync::CancellationToken;
 
 use self::session::Port;
-use super::answer::{Body, text};
+use super::answer::{Body, Refusal};
 use super::connection::Context;
 use super::route::find;
 use crate::node::view::PodKey;
@@ -49,11 +49,12 @@ pub(super) fn open(
     mut request: Request<Incoming>,
     key: PodKey,
     context: &Context,
-) -> Result<(Response<Body>, Forward), Response<Body>> {
-    let bad = |why: String| text(StatusCode::BAD_REQUEST, why);
+) -> Result<(Response<Body>, Forward), Refusal> {
+    let bad = |why: String| Refusal::new(StatusCode::BAD_REQUEST, why);
     let pod = find(context, &key)?;
     if request.method() != Method::GET {
-        return Err(text(StatusCode::NOT_IMPLEMENTED, target::instead(&pod)));
+        let instead = target::instead(&pod);
+        return Err(Refusal::new(StatusCode::NOT_IMPLEMENTED, instead));
     }
     let protocol = handshake::protocol(request.headers()).map_err(bad)?;
     let query = request.uri().query().unwrap_or_default();

@@ -10,7 +10,7 @@ use http::{Response, StatusCode};
 
 use self::query::LogQuery;
 use self::reader::{Reader, Writer};
-use super::answer::{self, Body, text};
+use super::answer::{self, Body, Refusal};
 use super::connection::Context;
 use super::route::find;
 use crate::node::view::PodKey;
@@ -21,22 +21,16 @@ pub(super) async fn answer(
     key: PodKey,
     container: String,
     query: &str,
-) -> Response<Body> {
-    let query = match LogQuery::parse(query, Utc::now()) {
-        Ok(query) => query,
-        Err(error) => return text(error.status(), error.to_string()),
-    };
-    let pod = match find(context, &key) {
-        Ok(pod) => pod,
-        Err(response) => return response,
-    };
+) -> Result<Response<Body>, Refusal> {
+    let query = LogQuery::parse(query, Utc::now())
+        .map_err(|error| Refusal::new(error.status(), error.to_string()))?;
+    let pod = find(context, &key)?;
     let name = &key.name;
-    let Some(view) = pod.containers.get(&container) else {
-        return text(
-            StatusCode::NOT_FOUND,
-            format!("container {container:?} not found in pod {name:?}"),
-        );
-    };
+    let view = pod.containers.get(&container).ok_or_else(|| {
+        let why = format!("container {container:?} not found in pod {name:?}");
+        Refusal::new(StatusCode::NOT_FOUND, why)
+    })?;
+    let bad = |why: String| Refusal::new(StatusCode::BAD_REQUEST, why);
     let path = if query.previous {
         view.previous_log.clone().ok_or_else(|| {
             format!("previous terminated container {container:?} in pod {name:?} not found")
@@ -46,10 +40,7 @@ pub(super) async fn answer(
             format!("container {container:?} in pod {name:?} is waiting to start - no logs yet")
         })
     };
-    let path = match path {
-        Ok(path) => path,
-        Err(why) => return text(StatusCode::BAD_REQUEST, why),
-    };
+    let path = path.map_err(bad)?;
     let writer = (query.follow && !query.previous).then(|| Writer {
         context: context.clone(),
         key,
@@ -57,14 +48,17 @@ pub(super) async fn answer(
         container,
         log: path.clone(),
     });
-    match Reader::open(&path, &query, writer).await {
-        Ok(reader) => answer::stream(stream::try_unfold(reader, |mut reader| async {
+    let reader = Reader::open(&path, &query, writer).await.map_err(|error| {
+        bad(format!(
+            "failed to open log file {:?}: {error}",
+            path.display()
+        ))
+    })?;
+    Ok(answer::stream(stream::try_unfold(
+        reader,
+        |mut reader| async {
             let chunk = reader.next().await?;
             Ok(chunk.map(|chunk| (chunk, reader)))
-        })),
-        Err(error) => text(
-            StatusCode::BAD_REQUEST,
-            format!("failed to open log file {:?}: {error}", path.display()),
-        ),
-    }
+        },
+    )))
 }
