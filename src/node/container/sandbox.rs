@@ -26,7 +26,7 @@ use super::expand::expand;
 use super::objects::Objects;
 use super::place::{self, Mounts};
 use super::running::{Running, Start, Weak};
-use super::{COMPLETES_AFTER, StartError, log, user, volume};
+use super::{COMPLETES_AFTER, StartError, blocking, log, user, volume};
 use crate::error_chain::chain;
 use crate::host::files::private_dir;
 use crate::host::launch::Mode;
@@ -198,8 +198,8 @@ impl Sandbox {
 
     /// Makes folder and log of a start, and removes what is older than the start before it.
     async fn place(&self, container: &str, start: u32) -> Result<Place, StartError> {
-        let all = volume::below(&self.dir, container).map_err(StartError::Run)?;
-        let made = spawn_blocking(move || {
+        let all = volume::member(&self.dir, container).map_err(StartError::Run)?;
+        let made = blocking(move || {
             if let Some(last) = start.checked_sub(1) {
                 remove_tree(&all.join(last.to_string()));
             }
@@ -217,8 +217,7 @@ impl Sandbox {
                 log,
             })
         });
-        let made = made.await.map_err(|error| error.to_string());
-        made.flatten().map_err(StartError::Run)
+        made.await.map_err(StartError::Run)
     }
 
     /// All variables of the process. None is inherited.
@@ -304,7 +303,7 @@ async fn link(
     let program = template.program().to_owned();
     let folder = folder.join(LINK_FOLDER);
     let link = folder.join(container);
-    let linked = spawn_blocking(move || {
+    let linked = blocking(move || {
         // The launcher would say it, but only in the log.
         rustix::fs::access(&program, rustix::fs::Access::EXEC_OK)
             .map_err(|error| format!("cannot execute {}: {error}", program.display()))?;
@@ -314,8 +313,7 @@ async fn link(
             .map_err(|error| format!("cannot make the link {}: {error}", link.display()))?;
         Ok(link)
     });
-    let linked = linked.await.map_err(|error| error.to_string());
-    linked.flatten().map_err(StartError::Run)
+    linked.await.map_err(StartError::Run)
 }
 
 /// Removes a file or folder that may not be there. What cannot be removed is in nobody's way.

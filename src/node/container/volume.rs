@@ -115,6 +115,19 @@ impl Content {
     }
 }
 
+/// A file or folder directly in a folder.
+///
+/// # Errors
+///
+/// In words, when the name is none.
+pub(super) fn member(folder: &Path, name: &str) -> Result<PathBuf, String> {
+    let mut parts = Path::new(name).components();
+    match (parts.next(), parts.next()) {
+        (Some(Component::Normal(part)), None) if part == name => Ok(folder.join(name)),
+        _ => Err(format!("{name:?} is not the name of a folder")),
+    }
+}
+
 /// A path inside a folder.
 ///
 /// # Errors
@@ -291,4 +304,22 @@ async fn project(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_leads_out_of_a_folder() {
+        let folder = Path::new("/v");
+        assert_eq!(below(folder, "a/./b"), Ok(PathBuf::from("/v/a/b")));
+        for path in ["../a", "a/../../b", "/etc/passwd", "a/.."] {
+            assert!(below(folder, path).is_err(), "{path}");
+        }
+        assert_eq!(member(folder, "a"), Ok(PathBuf::from("/v/a")));
+        for name in ["", ".", "..", "a/b", "/a", "a/", "./a"] {
+            assert!(member(folder, name).is_err(), "{name}");
+        }
+    }
 }
