@@ -82,7 +82,7 @@ async fn a_bound_pod_gets_its_volumes_and_acts_as_its_service_account() {
     let world = support::World::new();
     let plane = Plane::start(&world.throw_away(), Arc::new(Silent)).await;
     let plane = plane.expect("a plane");
-    let admin = connect(plane.kubeconfig()).await.expect("a client");
+    let admin = connect(&plane.kubeconfig()).await.expect("a client");
     settled(&admin).await;
     create(
         Api::<Node>::all(admin.clone()),
@@ -114,7 +114,7 @@ async fn a_bound_pod_gets_its_volumes_and_acts_as_its_service_account() {
         name: NODE.to_owned(),
         server: text("server"),
         server_ca_pem: String::from_utf8(authority.0).expect("PEM"),
-        kubeconfig: plane.kubeconfig().to_owned(),
+        kubeconfig: plane.kubeconfig(),
         serving: ServingFiles {
             cert: world.path("crt"),
             key: world.path("key"),

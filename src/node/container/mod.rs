@@ -4,12 +4,13 @@
 //! process, started through the launcher. The command takes the place of the image's entrypoint *and*
 //! of the pod's `command`, which names a program that this machine does not have; the pod's `args`
 //! follow it. What arguments and variables say about ports and mounted paths is moved to where those
-//! are on this machine, as [`place`] tells. The process sees this machine's files, runs as whoever
-//! runs this tool, and in a folder of its own instead of `workingDir`.
+//! are on this machine, as the module `place` tells. The process sees this machine's files, runs as
+//! whoever runs this tool, and in a folder of its own instead of `workingDir`.
 //!
 //! A container of an image with [`Runtime::Pause`](super::image::Runtime::Pause) has no process. It
-//! ends when it is asked to, with exit code 0. The annotation [`COMPLETES_AFTER`] of its pod lets it
-//! end by itself, as the containers of a Job have to.
+//! ends when it is asked to, with exit code 0; an init container, for which the others wait, at once.
+//! The annotation [`COMPLETES_AFTER`] of its pod lets it end by itself, as the containers of a Job
+//! have to.
 //!
 //! A container has a kubeconfig, named by `KUBECONFIG`, if and only if it has a token of its
 //! ServiceAccount at the usual place; the API server's admission puts it there unless

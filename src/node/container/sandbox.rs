@@ -30,6 +30,7 @@ use super::{COMPLETES_AFTER, StartError, blocking, log, user, volume};
 use crate::error_chain::chain;
 use crate::host::files::private_dir;
 use crate::host::launch::Mode;
+use crate::host::ports::PortError;
 use crate::host::process::{Child, Output, Spec};
 use crate::node::digest::sha256_hex;
 use crate::node::image::{CommandTemplate, Pulled, Runtime};
@@ -95,7 +96,7 @@ impl Sandbox {
         let declared = declared.map_err(StartError::Config)?;
         user::check(pod, container, &pulled.image.user).map_err(StartError::Config)?;
         let mounts = self.mounts(container, &declared, &cluster)?;
-        let completes_after = completes_after(pod)?;
+        let completes_after = completes_after(pod, container)?;
 
         let Place {
             folder,
@@ -261,8 +262,8 @@ impl Sandbox {
     }
 }
 
-/// What a container's variables and paths are made of.
-#[derive(Clone, Copy, Debug)]
+/// What a container's variables and paths are made of. Not to be shown: some of it is secret.
+#[derive(Clone, Copy)]
 struct Layers<'a> {
     declared: &'a Variables,
     cluster: &'a Variables,
@@ -277,7 +278,7 @@ impl Layers<'_> {
         container: &Container,
         ports: &PortMap,
     ) -> Result<Vec<OsString>, StartError> {
-        let no_port = |error: crate::host::ports::PortError| StartError::Run(error.to_string());
+        let no_port = |error: PortError| StartError::Run(error.to_string());
         let own = template.args(|port| ports.host(port)).map_err(no_port)?;
         let mut args: Vec<OsString> = own.into_iter().map(OsString::from).collect();
         let declared = place::declared_ports(container);
@@ -331,8 +332,16 @@ fn hostname(pod: &Pod) -> &str {
         .unwrap_or_default()
 }
 
-/// What the annotation says.
-fn completes_after(pod: &Pod) -> Result<Option<Duration>, StartError> {
+/// How long a container without a process lasts by itself; [`None`] for as long as nobody stops it.
+fn completes_after(pod: &Pod, container: &Container) -> Result<Option<Duration>, StartError> {
+    let spec = pod.spec.as_ref();
+    let mut init = spec
+        .into_iter()
+        .flat_map(|spec| spec.init_containers.iter().flatten());
+    let is_sidecar = container.restart_policy.as_deref() == Some("Always");
+    if !is_sidecar && init.any(|init| init.name == container.name) {
+        return Ok(Some(Duration::ZERO));
+    }
     let annotations = pod.metadata.annotations.as_ref();
     let Some(text) = annotations.and_then(|annotations| annotations.get(COMPLETES_AFTER)) else {
         return Ok(None);

@@ -25,8 +25,8 @@ use crate::host::files::private_dir;
 /// Mode of a file that nobody gives one (the API's default).
 const DEFAULT_MODE: i32 = 0o644;
 
-/// What a volume holds before the first container starts.
-#[derive(Debug, Default)]
+/// What a volume holds before the first container starts. Not to be shown: some of it is secret.
+#[derive(Default)]
 pub(super) struct Content {
     /// The folder, if it is not the pod's own.
     pub(super) host_path: Option<PathBuf>,
@@ -35,7 +35,6 @@ pub(super) struct Content {
     pub(super) tokens: Vec<ServiceAccountTokenProjection>,
 }
 
-#[derive(Debug)]
 struct NewFile {
     /// Below the volume's folder.
     path: String,
