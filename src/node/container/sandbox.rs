@@ -26,10 +26,11 @@ use super::expand::expand;
 use super::objects::Objects;
 use super::place::{self, Mounts};
 use super::running::{Running, Start, Weak};
-use super::{COMPLETES_AFTER, StartError, log, user, volume};
+use super::{COMPLETES_AFTER, StartError, blocking, log, user, volume};
 use crate::error_chain::chain;
 use crate::host::files::private_dir;
 use crate::host::launch::Mode;
+use crate::host::ports::PortError;
 use crate::host::process::{Child, Output, Spec};
 use crate::node::digest::sha256_hex;
 use crate::node::image::{CommandTemplate, Pulled, Runtime};
@@ -95,7 +96,7 @@ impl Sandbox {
         let declared = declared.map_err(StartError::Config)?;
         user::check(pod, container, &pulled.image.user).map_err(StartError::Config)?;
         let mounts = self.mounts(container, &declared, &cluster)?;
-        let completes_after = completes_after(pod)?;
+        let completes_after = completes_after(pod, container)?;
 
         let Place {
             folder,
@@ -198,8 +199,8 @@ impl Sandbox {
 
     /// Makes folder and log of a start, and removes what is older than the start before it.
     async fn place(&self, container: &str, start: u32) -> Result<Place, StartError> {
-        let all = volume::below(&self.dir, container).map_err(StartError::Run)?;
-        let made = spawn_blocking(move || {
+        let all = volume::member(&self.dir, container).map_err(StartError::Run)?;
+        let made = blocking(move || {
             if let Some(last) = start.checked_sub(1) {
                 remove_tree(&all.join(last.to_string()));
             }
@@ -217,8 +218,7 @@ impl Sandbox {
                 log,
             })
         });
-        let made = made.await.map_err(|error| error.to_string());
-        made.flatten().map_err(StartError::Run)
+        made.await.map_err(StartError::Run)
     }
 
     /// All variables of the process. None is inherited.
@@ -262,8 +262,8 @@ impl Sandbox {
     }
 }
 
-/// What a container's variables and paths are made of.
-#[derive(Clone, Copy, Debug)]
+/// What a container's variables and paths are made of. Not to be shown: some of it is secret.
+#[derive(Clone, Copy)]
 struct Layers<'a> {
     declared: &'a Variables,
     cluster: &'a Variables,
@@ -278,7 +278,7 @@ impl Layers<'_> {
         container: &Container,
         ports: &PortMap,
     ) -> Result<Vec<OsString>, StartError> {
-        let no_port = |error: crate::host::ports::PortError| StartError::Run(error.to_string());
+        let no_port = |error: PortError| StartError::Run(error.to_string());
         let own = template.args(|port| ports.host(port)).map_err(no_port)?;
         let mut args: Vec<OsString> = own.into_iter().map(OsString::from).collect();
         let declared = place::declared_ports(container);
@@ -304,7 +304,7 @@ async fn link(
     let program = template.program().to_owned();
     let folder = folder.join(LINK_FOLDER);
     let link = folder.join(container);
-    let linked = spawn_blocking(move || {
+    let linked = blocking(move || {
         // The launcher would say it, but only in the log.
         rustix::fs::access(&program, rustix::fs::Access::EXEC_OK)
             .map_err(|error| format!("cannot execute {}: {error}", program.display()))?;
@@ -314,8 +314,7 @@ async fn link(
             .map_err(|error| format!("cannot make the link {}: {error}", link.display()))?;
         Ok(link)
     });
-    let linked = linked.await.map_err(|error| error.to_string());
-    linked.flatten().map_err(StartError::Run)
+    linked.await.map_err(StartError::Run)
 }
 
 /// Removes a file or folder that may not be there. What cannot be removed is in nobody's way.
@@ -333,8 +332,16 @@ fn hostname(pod: &Pod) -> &str {
         .unwrap_or_default()
 }
 
-/// What the annotation says.
-fn completes_after(pod: &Pod) -> Result<Option<Duration>, StartError> {
+/// How long a container without a process lasts by itself; [`None`] for as long as nobody stops it.
+fn completes_after(pod: &Pod, container: &Container) -> Result<Option<Duration>, StartError> {
+    let spec = pod.spec.as_ref();
+    let mut init = spec
+        .into_iter()
+        .flat_map(|spec| spec.init_containers.iter().flatten());
+    let is_sidecar = container.restart_policy.as_deref() == Some("Always");
+    if !is_sidecar && init.any(|init| init.name == container.name) {
+        return Ok(Some(Duration::ZERO));
+    }
     let annotations = pod.metadata.annotations.as_ref();
     let Some(text) = annotations.and_then(|annotations| annotations.get(COMPLETES_AFTER)) else {
         return Ok(None);

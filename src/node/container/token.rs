@@ -144,7 +144,72 @@ fn refresh_after(life: Duration, jitter: Duration) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use http::{Request, Response};
+    use http_body_util::BodyExt as _;
+    use kube::Client;
+    use kube::client::Body;
+    use serde_json::{Value, json};
+
     use super::*;
+
+    /// Gives `token-1`, `token-2` and so on, and fails at the second request.
+    fn issuer(requests: Arc<AtomicU32>) -> Client {
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let number = requests.fetch_add(1, Ordering::SeqCst) + 1;
+            async move {
+                let body = request.into_body().collect().await.expect("a body");
+                let mut answer: Value = serde_json::from_slice(&body.to_bytes()).expect("JSON");
+                assert_eq!(answer["spec"]["boundObjectRef"]["uid"], "u-1");
+                assert_eq!(answer["spec"]["expirationSeconds"], 3607);
+                answer["status"] = json!({
+                    "token": format!("token-{number}"),
+                    "expirationTimestamp": "2030-01-01T00:00:00Z",
+                });
+                let answer = Response::builder()
+                    .status(if number == 2 { 500 } else { 201 })
+                    .body(Body::from(answer.to_string().into_bytes()));
+                Ok::<_, Infallible>(answer.expect("an answer"))
+            }
+        });
+        Client::new(service, "default")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_token_is_replaced_before_its_end_and_kept_when_there_is_no_other() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let path = dir.path().join("token");
+        let requests = Arc::new(AtomicU32::new(0));
+        let objects = Objects::new(
+            issuer(Arc::clone(&requests)),
+            "ns".to_owned(),
+            "node".to_owned(),
+        );
+        let holder = Holder {
+            pod: "p".to_owned(),
+            uid: "u-1".to_owned(),
+            service_account: "default".to_owned(),
+        };
+        let projection = ServiceAccountTokenProjection {
+            expiration_seconds: Some(3607),
+            path: "token".to_owned(),
+            audience: None,
+        };
+        let file = TokenFile::new(objects, Arc::new(holder), &projection, path.clone());
+        let read = || std::fs::read_to_string(&path).expect("a token");
+
+        let life = file.write().await.expect("a token");
+        assert_eq!((life.as_secs(), read()), (3607, "token-1".to_owned()));
+        let keeper = tokio::spawn(file.keep_fresh(life));
+        sleep(Duration::from_secs(2870)).await;
+        assert_eq!(requests.load(Ordering::SeqCst), 1);
+        // Refused at 2886 s at the latest, asked for again a second later.
+        sleep(Duration::from_secs(20)).await;
+        assert_eq!(read(), "token-3");
+        keeper.abort();
+    }
 
     #[test]
     fn a_token_is_replaced_with_a_fifth_of_its_life_left() {

@@ -25,8 +25,8 @@ use crate::host::files::private_dir;
 /// Mode of a file that nobody gives one (the API's default).
 const DEFAULT_MODE: i32 = 0o644;
 
-/// What a volume holds before the first container starts.
-#[derive(Debug, Default)]
+/// What a volume holds before the first container starts. Not to be shown: some of it is secret.
+#[derive(Default)]
 pub(super) struct Content {
     /// The folder, if it is not the pod's own.
     pub(super) host_path: Option<PathBuf>,
@@ -35,7 +35,6 @@ pub(super) struct Content {
     pub(super) tokens: Vec<ServiceAccountTokenProjection>,
 }
 
-#[derive(Debug)]
 struct NewFile {
     /// Below the volume's folder.
     path: String,
@@ -112,6 +111,19 @@ impl Content {
             written.map_err(|error| format!("cannot write {}: {error}", path.display()))?;
         }
         Ok(())
+    }
+}
+
+/// A file or folder directly in a folder.
+///
+/// # Errors
+///
+/// In words, when the name is none.
+pub(super) fn member(folder: &Path, name: &str) -> Result<PathBuf, String> {
+    let mut parts = Path::new(name).components();
+    match (parts.next(), parts.next()) {
+        (Some(Component::Normal(part)), None) if part == name => Ok(folder.join(name)),
+        _ => Err(format!("{name:?} is not the name of a folder")),
     }
 }
 
@@ -291,4 +303,22 @@ async fn project(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_leads_out_of_a_folder() {
+        let folder = Path::new("/v");
+        assert_eq!(below(folder, "a/./b"), Ok(PathBuf::from("/v/a/b")));
+        for path in ["../a", "a/../../b", "/etc/passwd", "a/.."] {
+            assert!(below(folder, path).is_err(), "{path}");
+        }
+        assert_eq!(member(folder, "a"), Ok(PathBuf::from("/v/a")));
+        for name in ["", ".", "..", "a/b", "/a", "a/", "./a"] {
+            assert!(member(folder, name).is_err(), "{name}");
+        }
+    }
 }

@@ -4,11 +4,8 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 use rustix::fs::Access;
-
-use super::reference::{Reference, ReferenceError};
 
 /// A command line in which `{port:8080}` stands for the port of this machine that is the
 /// container's port 8080, and `{{` for a brace.
@@ -154,68 +151,6 @@ impl CommandTemplate {
             })
         });
         words.collect()
-    }
-}
-
-/// What a user gives for an image: `IMAGE=COMMAND`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ImageCommand {
-    /// The image. One without tag and digest stands for all of its repository's.
-    pub image: Reference,
-    /// What runs for it.
-    pub command: CommandTemplate,
-}
-
-/// Text that is not `IMAGE=COMMAND`.
-#[derive(Debug, thiserror::Error)]
-pub enum ImageCommandError {
-    /// There is no `=`.
-    #[error("`{0}` is not IMAGE=COMMAND")]
-    NoCommand(String),
-    /// What stands before the `=` is not an image.
-    #[error(transparent)]
-    Image(#[from] ReferenceError),
-    /// What stands after the `=` cannot be run.
-    #[error("cannot run a command for the image {image}")]
-    Command {
-        /// The image.
-        image: String,
-        /// Why.
-        source: CommandError,
-    },
-}
-
-impl ImageCommandError {
-    /// The one thing to do about it.
-    #[must_use]
-    pub fn hint(&self) -> Option<String> {
-        match self {
-            Self::NoCommand(_) => Some(
-                "write the image, `=` and the command, for example \
-                 `example.com/app:v1=/usr/bin/app --port {port:8080}`"
-                    .to_owned(),
-            ),
-            Self::Image(error) => error.hint(),
-            Self::Command { source, .. } => source.hint(),
-        }
-    }
-}
-
-impl FromStr for ImageCommand {
-    type Err = ImageCommandError;
-
-    /// Splits at the first `=`, which no image reference can hold.
-    fn from_str(text: &str) -> Result<Self, ImageCommandError> {
-        let (image, command) = text
-            .split_once('=')
-            .ok_or_else(|| ImageCommandError::NoCommand(text.to_owned()))?;
-        let image: Reference = image.trim().parse()?;
-        let command = CommandTemplate::parse(command);
-        let command = command.map_err(|source| ImageCommandError::Command {
-            image: image.to_string(),
-            source,
-        })?;
-        Ok(Self { image, command })
     }
 }
 
@@ -387,29 +322,5 @@ mod tests {
         let found = find("tool", Some(&path)).expect("the second one");
         assert_eq!(found, second.join("tool"));
         assert!(find("tool", None).is_err());
-    }
-
-    #[test]
-    fn an_image_and_its_command_are_split_at_the_first_equals_sign() {
-        let parsed: ImageCommand = "localhost:5000/app:v1=/bin/sh -c A=b"
-            .parse()
-            .expect("both");
-        assert_eq!(parsed.image.to_string(), "localhost:5000/app:v1");
-        assert_eq!(
-            parsed.command,
-            CommandTemplate::parse("/bin/sh -c A=b").expect("a command")
-        );
-        for (text, words) in [
-            ("app", "`app` is not IMAGE=COMMAND"),
-            ("=x", "the image reference \"\" has no name"),
-            (
-                "app=",
-                "cannot run a command for the image docker.io/library/app",
-            ),
-        ] {
-            let error = text.parse::<ImageCommand>().expect_err(text);
-            assert_eq!(error.to_string(), words);
-            assert!(error.hint().is_some());
-        }
     }
 }

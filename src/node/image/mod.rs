@@ -1,11 +1,13 @@
 //! What stands behind an image on a machine that has no images.
 
 mod command;
+mod image_command;
 mod reference;
 
 use std::collections::BTreeMap;
 
-pub use self::command::{CommandError, CommandTemplate, ImageCommand, ImageCommandError};
+pub use self::command::{CommandError, CommandTemplate};
+pub use self::image_command::{ImageCommand, ImageCommandError};
 use self::reference::DEFAULT_TAG;
 pub use self::reference::{Reference, ReferenceError};
 use super::digest::sha256_hex;

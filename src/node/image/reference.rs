@@ -13,7 +13,7 @@ const LEGACY_DEFAULT_REGISTRY: &str = "index.docker.io";
 /// The folder of a name without one, in the default registry only.
 const OFFICIAL_FOLDER: &str = "library/";
 /// The tag of a reference with neither tag nor digest.
-pub const DEFAULT_TAG: &str = "latest";
+pub(super) const DEFAULT_TAG: &str = "latest";
 
 /// The longest name, registry included.
 const LONGEST_NAME: usize = 255;
