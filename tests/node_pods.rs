@@ -24,7 +24,8 @@ use aibom_qual::plane::event::Silent;
 use aibom_qual::plane::tool::Tool;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{Namespace, Node as NodeObject, Pod};
+use k8s_openapi::api::core::v1::{Namespace, Node as NodeObject, Pod, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, Client};
 use node::{FAULT, container, create, event, eventually, holds, namespace, phase, pod, waiting};
@@ -161,7 +162,16 @@ async fn a_ready_pod_has_a_whole_status(client: &Client) {
     let name = "whole";
     namespace(client, name).await;
     let pods = pods(client, name);
-    create(&pods, simple("app", &[])).await;
+    let labels = json!({"app": name});
+    let mut object = simple("app", &[]);
+    object["metadata"]["labels"] = labels.clone();
+    create(&pods, object).await;
+    let services: Api<Service> = Api::namespaced(client.clone(), name);
+    let service = json!({
+        "metadata": {"name": "app"},
+        "spec": {"selector": labels, "ports": [{"port": 80}]},
+    });
+    create(&services, service).await;
     let ready = pod(&pods, "app", "to be ready", |pod| holds(pod, "Ready")).await;
     let status = ready.status.as_ref().expect("a status");
     assert_eq!(phase(&ready), "Running");
@@ -205,6 +215,20 @@ async fn a_ready_pod_has_a_whole_status(client: &Client) {
         let part = event.involved_object.field_path;
         assert_eq!(part.as_deref(), Some("spec.containers{app}"));
     }
+
+    // The API server takes the pod's address for one that a Service may have.
+    let slices: Api<EndpointSlice> = Api::namespaced(client.clone(), name);
+    eventually("the endpoint of the service", async || {
+        let slices = slices.list(&ListParams::default()).await?.items;
+        let mut endpoints = slices.iter().flat_map(|slice| slice.endpoints.iter());
+        let address = endpoints.find_map(|endpoint| endpoint.addresses.first());
+        Ok(if address == status.pod_ip.as_ref() {
+            Look::Done(())
+        } else {
+            Look::NotYet(format!("{address:?}"))
+        })
+    })
+    .await;
 
     // Whoever contradicts is contradicted.
     let lie = json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}});

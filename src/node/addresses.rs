@@ -1,14 +1,17 @@
-//! Addresses of pods: each gets one of its own out of the loopback network, where every address
-//! leads to this machine.
+//! Addresses of pods: each gets one of its own out of 198.18.0.0/15, which is set aside for tests of
+//! network devices (RFC 2544) and leads nowhere.
+//!
+//! They are for the API server's eyes only; the processes of pods listen on the loopback address. That
+//! one is refused in EndpointSlices, and the controller manager complains about it in Warnings.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// 127.1.0.0. Whatever else uses the loopback network is at its beginning.
-const FIRST: u32 = 0x7f01_0000;
-/// 127.255.255.255.
-const LAST: u32 = 0x7fff_ffff;
+/// 198.18.0.0.
+const FIRST: u32 = 0xc612_0000;
+/// 198.19.255.255.
+const LAST: u32 = 0xc613_ffff;
 
 /// The addresses of one node's pods. Clones share them.
 #[derive(Clone, Debug, Default)]
@@ -29,7 +32,7 @@ pub(super) struct Address {
 
 impl Addresses {
     /// An address that no other pod has, and that had been left alone for as long as possible.
-    /// [`None`] when eight million pods have one each.
+    /// [`None`] when a hundred and thirty thousand pods have one each.
     pub(super) fn give(&self) -> Option<Address> {
         let mut given = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut number = given.last.max(FIRST);
@@ -66,14 +69,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_distinct_loopback_ones_and_not_reused_at_once() {
+    fn addresses_are_distinct_and_not_reused_at_once() {
         let pool = Addresses::default();
         let all: Vec<Address> = (0..300).map(|_| pool.give().expect("one")).collect();
         let ips: BTreeSet<Ipv4Addr> = all.iter().map(Address::ip).collect();
         assert_eq!(ips.len(), 300);
-        assert_eq!(all[0].ip(), Ipv4Addr::new(127, 1, 0, 1));
-        assert_eq!(all[254].ip(), Ipv4Addr::new(127, 1, 1, 1));
-        assert!(ips.iter().all(Ipv4Addr::is_loopback));
+        assert_eq!(all[0].ip(), Ipv4Addr::new(198, 18, 0, 1));
+        assert_eq!(all[254].ip(), Ipv4Addr::new(198, 18, 1, 1));
         drop(all);
         let next = pool.give().expect("one");
         assert!(!ips.contains(&next.ip()));
@@ -84,6 +86,6 @@ mod tests {
         let pool = Addresses::default();
         pool.0.lock().expect("not poisoned").last = LAST - 1;
         let ip = pool.give().expect("one").ip();
-        assert_eq!(ip, Ipv4Addr::new(127, 1, 0, 1));
+        assert_eq!(ip, Ipv4Addr::new(198, 18, 0, 1));
     }
 }

@@ -73,6 +73,10 @@ impl Node {
             kubelet_version: options.kubelet_version.clone(),
             port: server.address().port(),
         };
+        journal.note(&format!(
+            "node {name} with kubelet port {} at {}",
+            identity.port, options.server
+        ));
         let uplink = Arc::new(Uplink::new(client.clone(), Arc::clone(&journal)));
         let (recorder, outbox) = Recorder::new(&name);
         let kubelet = Arc::new(Kubelet {

@@ -149,10 +149,8 @@ fn already_running(
         Some(format!("on port {port}"))
     } else if state.component_args != options.component_args {
         Some("with other arguments of its components".to_owned())
-    } else if let Some(how) = other_node(state, options) {
-        Some(how)
     } else {
-        None
+        other_node(state, options)
     };
     let name = &state.name;
     if let Some(how) = differs {

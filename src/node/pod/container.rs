@@ -11,7 +11,7 @@ use crate::node::container::{Finished, Running, Sandbox, StartError};
 use crate::node::events::{Kind, pod_reference};
 use crate::node::image::Pulled;
 use crate::node::probe::{self, Probes, Report};
-use crate::node::status::{ContainerRecord, RestartPolicy, State};
+use crate::node::status::{ContainerRecord, HOST, RestartPolicy, State};
 use crate::node::time;
 use crate::node::view::ContainerView;
 
@@ -201,7 +201,11 @@ impl Supervisor<'_> {
     }
 
     async fn start(&self, pulled: &Pulled, start: u32) -> Result<Running, StartError> {
-        let pod = self.worker.pod();
+        let mut pod = (*self.worker.pod()).clone();
+        // Where the process is reached, and what it may listen on.
+        let status = pod.status.get_or_insert_default();
+        status.host_ip = Some(HOST.to_owned());
+        status.pod_ip = Some(HOST.to_owned());
         let running = self
             .sandbox
             .start(&pod, self.container, pulled, start)

@@ -116,6 +116,8 @@ impl Worker {
     /// Takes the pod from now to its end.
     pub(super) async fn run(self) {
         self.show(|_| {});
+        let what = format!("{}/{} ({})", self.key.namespace, self.key.name, self.uid);
+        self.kubelet.journal.note(&format!("takes {what}"));
         let before = self.pod();
         let phase = before.status.as_ref().and_then(|s| s.phase.as_deref());
         // What ended in an earlier life of the node stays as it was reported then.
@@ -130,10 +132,8 @@ impl Worker {
         if let Some(sandbox) = sandbox
             && let Err(error) = sandbox.remove().await
         {
-            let PodKey { namespace, name } = &self.key;
-            self.kubelet.journal.note(&format!(
-                "the folder of {namespace}/{name} cannot be removed: {error}"
-            ));
+            let line = format!("the folder of {what} cannot be removed: {error}");
+            self.kubelet.journal.note(&line);
         }
         if !self.control.is_mute() {
             tokio::select! {
@@ -142,6 +142,7 @@ impl Worker {
             }
         }
         self.kubelet.pods.hide(&self.key, &self.uid);
+        self.kubelet.journal.note(&format!("is done with {what}"));
     }
 
     /// Does what the spec asks for until the pod is to end, and ends what runs then.

@@ -41,7 +41,7 @@ fn began(container: &mut ContainerRecord, state: State) {
 
 fn prepared(pod: &Pod) -> Record {
     let mut record = Record::take(pod, &second(1));
-    record.address = Some(Ipv4Addr::new(127, 1, 0, 1));
+    record.address = Some(Ipv4Addr::new(198, 18, 0, 1));
     record
 }
 
@@ -93,7 +93,7 @@ fn a_ready_pod_says_so_without_reasons() {
     began(&mut record.main[0], State::Running(second(5)));
     let status = compose(&pod, &record, &[], &second(6));
     assert_eq!(status.phase.as_deref(), Some("Running"));
-    assert_eq!(status.pod_ip.as_deref(), Some("127.1.0.1"));
+    assert_eq!(status.pod_ip.as_deref(), Some("198.18.0.1"));
     let all = ["PodReadyToStartContainers", "Initialized", "Ready"];
     let all = all.iter().chain(&["ContainersReady", "PodScheduled"]);
     let all: Vec<String> = all.map(|kind| format!("{kind}=True")).collect();
@@ -324,7 +324,7 @@ fn a_patch_clears_what_is_no_longer_said_and_names_the_pod() {
     assert_eq!(order[0]["type"], "PodReadyToStartContainers");
     assert_eq!(
         patch["status"]["podIPs"],
-        json!([{"$patch": "replace"}, {"ip": "127.1.0.1"}])
+        json!([{"$patch": "replace"}, {"ip": "198.18.0.1"}])
     );
 }
 
