@@ -74,7 +74,15 @@ fn main() -> ExitCode {
 fn start_plane(state: &Path) -> (Duration, Owner, Value) {
     let begun = Instant::now();
     let owner = Command::new(EXE)
-        .args(["--format", "json", "-q", "plane", "up", "--state-dir"])
+        .args([
+            "--format",
+            "json",
+            "-q",
+            "plane",
+            "up",
+            "--no-node",
+            "--state-dir",
+        ])
         .arg(state)
         .stdout(Stdio::piped())
         .spawn()

@@ -5,6 +5,9 @@
 //! - [`cli`]: argument types, one file per verb, exit codes;
 //! - [`cluster`]: everything said to an API server;
 //! - [`plane`]: the private local control plane;
+//! - [`node`]: the virtual node that makes helm moves true rollouts;
+//! - [`host`]: what this machine gives to both: child processes, free ports, private files;
+//! - [`subject`]: what the harness knows about the thing under test, as data;
 //! - [`controller`]: the embedded controller, whose behaviour is that of a chosen release.
 //!
 //! [`error_chain`] tells an error and its causes in words, for all of them.
@@ -17,4 +20,7 @@ pub mod cli;
 pub mod cluster;
 pub mod controller;
 pub mod error_chain;
+pub mod host;
+pub mod node;
 pub mod plane;
+pub mod subject;

@@ -6,5 +6,5 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     // First, before any thread exists: children start through this same executable.
-    aibom_qual::plane::launch::intercept().unwrap_or_else(aibom_qual::cli::main)
+    aibom_qual::host::launch::intercept().unwrap_or_else(aibom_qual::cli::main)
 }

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use aibom_qual::cluster::client::connect;
 use aibom_qual::cluster::fault::{Fault, diagnose};
-use aibom_qual::plane::kubeconfig::{Kubeconfig, Names};
+use aibom_qual::host::kubeconfig::{Kubeconfig, Names};
 use aibom_qual::plane::pki::{Pki, PkiOptions};
 use chrono::{TimeDelta, Utc};
 use k8s_openapi::api::core::v1::Namespace;

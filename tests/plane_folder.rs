@@ -7,8 +7,8 @@ mod support;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 
+use aibom_qual::host::identity::ProcessIdentity;
 use aibom_qual::plane::binaries::DEFAULT_KUBERNETES;
-use aibom_qual::plane::identity::ProcessIdentity;
 use aibom_qual::plane::registry::{Registry, RegistryError};
 use aibom_qual::plane::state::{Lifetime, Phase, PlaneState, SCHEMA};
 use chrono::Utc;
@@ -29,6 +29,7 @@ fn stopped(name: &str, port: Option<u16>) -> PlaneState {
         port,
         component_args: BTreeMap::new(),
         components: BTreeMap::new(),
+        node: None,
     }
 }
 

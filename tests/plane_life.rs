@@ -11,9 +11,9 @@ mod support;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use aibom_qual::host::ports::PortPicker;
 use aibom_qual::plane::Plane;
 use aibom_qual::plane::event::{Doing, Event, Silent};
-use aibom_qual::plane::ports::PortPicker;
 use aibom_qual::plane::registry::Registry;
 use aibom_qual::plane::state::Phase;
 use aibom_qual::plane::tool::Tool;

@@ -30,10 +30,11 @@ fn only_plane(world: &World) -> PlaneState {
 }
 
 /// The moments at which the owner is killed, by the line that it has just printed.
-const MOMENTS: [&str; 5] = [
+const MOMENTS: [&str; 6] = [
     "starting etcd",
     "starting kube-apiserver",
     "starting kube-controller-manager",
+    "starting the node",
     "press Ctrl-C",
     "kube-controller-manager stopped",
 ];

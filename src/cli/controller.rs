@@ -26,9 +26,10 @@ Environment:
                              [default: k8s-aibom-system]
   AIBOM_DISABLE_SSRF_CHECKS  With `true`, sinks may lead to loopback and private addresses";
 
-/// Arguments of `controller`.
+/// Arguments of `controller`. A flag may be repeated; the last one wins, as with Go's flags, where a
+/// pod's arguments follow those of its image.
 #[derive(Debug, Args)]
-#[command(after_help = ENVIRONMENT)]
+#[command(args_override_self = true, after_help = ENVIRONMENT)]
 pub(crate) struct ControllerArgs {
     /// The release to behave like: 1.2.0, 1.3.0, 1.5.1 or 1.6.0.
     #[arg(long, value_name = "RELEASE", value_parser = profile, env = "AIBOM_QUAL_PROFILE")]
@@ -216,4 +217,34 @@ async fn server(kubeconfig: Option<PathBuf>) -> Result<Config, Failure> {
         config.proxy_url = None;
     }
     Ok(config)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        args: ControllerArgs,
+    }
+
+    #[test]
+    fn the_last_of_a_repeated_flag_wins() {
+        let command = Command::try_parse_from([
+            "controller",
+            "--profile=1.2.0",
+            "--metrics-bind-address=127.0.0.1:20001",
+            "--strict-config-readiness",
+            "--profile=1.6.0",
+            "--metrics-bind-address=0",
+            "--strict-config-readiness",
+        ]);
+        let args = command.expect("a command line").args;
+        assert_eq!(args.profile.name, "1.6.0");
+        assert_eq!(args.metrics_bind_address, "0".parse().expect("nowhere"));
+        assert!(args.strict_config_readiness);
+    }
 }

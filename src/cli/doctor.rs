@@ -8,10 +8,10 @@ use super::exit::{Exit, Failure};
 use super::output::{self, Format};
 use super::plane::BinaryArgs;
 use super::progress::Level;
+use crate::host::launch::Launcher;
 use crate::plane::binaries::{self, Availability, Obtainable, Request};
 use crate::plane::checkup::{self, Check, Health};
 use crate::plane::dirs::Dirs;
-use crate::plane::launch::Launcher;
 use crate::plane::tool::Tool;
 
 /// The width that a terminal has at least.

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::process::ExitCode;
 
 use crate::error_chain::chain;
+use crate::node::NodeError;
 use crate::plane::PlaneError;
 use crate::plane::binaries::{BinaryError, Source};
 use crate::plane::registry::RegistryError;
@@ -88,6 +89,13 @@ impl From<PlaneError> for Failure {
         };
         let hint = error.hint();
         Self::new(exit, &error, hint)
+    }
+}
+
+impl From<NodeError> for Failure {
+    fn from(error: NodeError) -> Self {
+        let hint = error.hint();
+        Self::new(Exit::CouldNotRun, &error, hint)
     }
 }
 

@@ -261,6 +261,10 @@ fn describe(event: &Event) -> Option<(Level, String)> {
             Level::Normal,
             format!("{tool} is ready after {}", seconds(took)),
         ),
+        Event::NodeReady { name, took } => (
+            Level::Normal,
+            format!("node {name} is ready after {}", seconds(took)),
+        ),
         Event::PortRetry {
             tool,
             taken,

@@ -12,9 +12,9 @@ use serde::Serialize;
 
 use super::binaries::{Availability, BinaryError, Located, Obtainable, Origin, Reason};
 use super::dirs::Dirs;
-use super::launch::WANTED_FILES;
-use super::ports::PortPicker;
-use super::process::PROXY_VARIABLES;
+use crate::host::launch::WANTED_FILES;
+use crate::host::ports::PortPicker;
+use crate::host::process::PROXY_VARIABLES;
 
 /// A plane's folder: etcd reserves 64 MB for its log and grows to a few hundred.
 const STATE_BYTES: u64 = 1 << 30;
@@ -163,7 +163,7 @@ fn host(url: &str) -> String {
 
 /// Start times from `/proc` are what tells a recorded process from a recycled number.
 fn processes() -> Check {
-    match super::identity::ProcessIdentity::current() {
+    match crate::host::identity::ProcessIdentity::current() {
         Some(identity) if !identity.boot_id.is_empty() => Check::new(
             "processes",
             Health::Ok,

@@ -10,7 +10,8 @@ use super::event::Sink;
 use super::registry::{self, Registry, RegistryError};
 use super::state::{Lifetime, PlaneState};
 
-/// The slowest orderly stop takes 10 s (a persistent plane with open watches).
+/// The slowest orderly stop takes 16 s (a persistent plane with open watches, and a node with pods
+/// that do not end).
 const STOP_DEADLINE: Duration = Duration::from_secs(20);
 /// A supervisor that has let go ends within milliseconds; a longer-lived process stays.
 const EXIT_GRACE: Duration = Duration::from_secs(1);

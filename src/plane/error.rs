@@ -10,13 +10,13 @@ use semver::Version;
 use super::autopsy::{self, ComponentFailure, FailureKind};
 use super::binaries::BinaryError;
 use super::dirs::NoHome;
-use super::files::FileError;
 use super::health::Late;
-use super::kubeconfig::KubeconfigError;
 use super::pki::PkiError;
-use super::ports::PortError;
 use super::registry::RegistryError;
 use super::tool::Tool;
+use crate::host::files::FileError;
+use crate::host::kubeconfig::KubeconfigError;
+use crate::host::ports::PortError;
 
 /// A plane could not be started, used or stopped.
 #[derive(Debug, thiserror::Error)]
@@ -113,6 +113,9 @@ pub enum PlaneError {
         "/proc does not tell about this process, so that no process could be told from another"
     )]
     NoProc,
+    /// Something was asked of a plane that has not come up.
+    #[error("the plane has no certificates: it has not come up")]
+    NoPki,
     /// A part of this program ended in an unforeseen way.
     #[error("an internal task failed: {0}")]
     Internal(String),
@@ -207,7 +210,9 @@ impl PlaneError {
                 "start it with --kubernetes {had}, or remove it with `aibom-qual plane down {name} --delete`"
             )),
             Self::NoProc => Some("mount /proc: mount -t proc proc /proc".to_owned()),
-            Self::Internal(_) => Some("this is a fault of aibom-qual; please report it".to_owned()),
+            Self::NoPki | Self::Internal(_) => {
+                Some("this is a fault of aibom-qual; please report it".to_owned())
+            }
             Self::NotRunning { name, .. } => Some(format!(
                 "start it with `aibom-qual plane up --persistent {name}`"
             )),

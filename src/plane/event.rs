@@ -135,6 +135,13 @@ pub enum Event {
         /// Time from its spawn to its readiness.
         took: Duration,
     },
+    /// The node beside the plane became ready.
+    NodeReady {
+        /// Its name.
+        name: String,
+        /// Time from its start to its readiness.
+        took: Duration,
+    },
     /// A component found its port taken and is tried again on another one.
     PortRetry {
         /// The component.
@@ -170,6 +177,10 @@ pub enum Doing {
     MakingCertificates,
     /// It starts these components and waits until they are ready.
     Starting(Vec<Tool>),
+    /// It has a node started beside it.
+    StartingNode,
+    /// It has the node beside it stopped.
+    StoppingNode,
     /// It stops its components.
     Stopping,
 }
@@ -182,6 +193,8 @@ impl fmt::Display for Doing {
                 let names: Vec<String> = tools.iter().map(ToString::to_string).collect();
                 write!(f, "starting {}", names.join(" and "))
             }
+            Self::StartingNode => f.write_str("starting the node"),
+            Self::StoppingNode => f.write_str("stopping the node"),
             Self::Stopping => f.write_str("stopping"),
         }
     }

@@ -14,17 +14,18 @@ use super::autopsy::ComponentFailure;
 use super::binaries;
 use super::error::PlaneError;
 use super::event::{Doing, Event, Sink};
-use super::identity::ProcessIdentity;
-use super::launch::WANTED_FILES;
 use super::layout::Layout;
 use super::options::PlaneOptions;
-use super::process::Stopped;
+use super::pki::{Pki, PkiOptions};
 use super::registry::{self, Registry};
 use super::shared::{Running, Shared};
 use super::start;
-use super::state::{Lifetime, Phase, PlaneState, SCHEMA};
+use super::state::{Lifetime, NodeState, Phase, PlaneState, SCHEMA};
 use super::tool::Tool;
 use crate::error_chain::chain;
+use crate::host::identity::ProcessIdentity;
+use crate::host::launch::WANTED_FILES;
+use crate::host::process::Stopped;
 
 /// KCM and scheduler stop within a second or two.
 const CLIENTS_GRACE: Duration = Duration::from_secs(2);
@@ -44,6 +45,8 @@ pub struct Plane {
     shared: Arc<Shared>,
     /// In start order.
     running: Vec<Running>,
+    /// What vouches for its nodes.
+    pki: Option<(Pki, PkiOptions)>,
     settled: bool,
 }
 
@@ -79,11 +82,15 @@ impl Plane {
         let mut plane = Self {
             shared: Arc::clone(&shared),
             running: Vec::new(),
+            pki: None,
             settled: false,
         };
         let brought_up =
             start::bring_up(&shared, options, &found, kept_port, &mut plane.running).await;
-        let ready = brought_up.and_then(|()| Ok(shared.set_ready()?));
+        let ready = brought_up.and_then(|pki| {
+            plane.pki = Some((pki, options.pki.clone()));
+            Ok(shared.set_ready()?)
+        });
         shared.event(Event::Idle);
         let died = shared.failures().borrow().clone();
         match (ready, died) {
@@ -130,6 +137,33 @@ impl Plane {
     /// [`PlaneError::Client`].
     pub async fn client(&self) -> Result<kube::Client, PlaneError> {
         self.shared.client().await
+    }
+
+    pub(super) fn pki(&self) -> Option<(&Pki, &PkiOptions)> {
+        self.pki.as_ref().map(|(pki, options)| (pki, options))
+    }
+
+    pub(super) fn context_name(&self) -> String {
+        self.shared.context_name()
+    }
+
+    /// Tells what happens beside the plane to whoever listens to it.
+    pub fn tell(&self, event: Event) {
+        self.shared.event(event);
+    }
+
+    /// Writes down at which port the node beside the plane is reached; [`None`] when it has ended.
+    ///
+    /// # Errors
+    ///
+    /// [`PlaneError::Registry`] when the state cannot be written.
+    pub fn note_node(&self, port: Option<u16>) -> Result<(), PlaneError> {
+        let noted = self.shared.change(|state| {
+            if let Some(node) = &mut state.node {
+                node.port = port;
+            }
+        });
+        Ok(noted?)
     }
 
     /// Waits until a component ends by itself; never returns while all is well.
@@ -221,7 +255,7 @@ impl Plane {
             Lifetime::ThrowAway => self.shared.remove()?,
             Lifetime::Persistent => self.shared.change(|state| {
                 state.phase = Phase::Stopped;
-                state.components.clear();
+                state.forget_processes();
             })?,
         }
         Ok(())
@@ -235,7 +269,7 @@ impl Plane {
         // only hide it.
         let _ = self.shared.change(|state| {
             state.phase = Phase::failed(reason);
-            state.components.clear();
+            state.forget_processes();
         });
         if self.state().lifetime == Lifetime::ThrowAway {
             registry::prune_failed(&self.shared.layout);
@@ -295,6 +329,12 @@ async fn claim(
         });
     }
     let owner = ProcessIdentity::current().ok_or(PlaneError::NoProc)?;
+    let layout = registry.layout(&options.name)?;
+    let node = options.node.clone().map(|settings| NodeState {
+        log: layout.node_log(&settings.name),
+        settings,
+        port: None,
+    });
     let state = PlaneState {
         schema: SCHEMA,
         name: options.name.clone(),
@@ -308,6 +348,7 @@ async fn claim(
         port: None,
         component_args: options.component_args.clone(),
         components: BTreeMap::new(),
+        node,
     };
     let taking = registry.clone();
     let claim = tokio::task::spawn_blocking(move || taking.claim(state)).await;

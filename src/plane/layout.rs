@@ -59,6 +59,24 @@ impl Layout {
         self.pki().join(format!("{tool}.kubeconfig"))
     }
 
+    /// The kubeconfig of a node (0600).
+    #[must_use]
+    pub fn node_kubeconfig(&self, node: &str) -> PathBuf {
+        self.pki().join(format!("node-{node}.kubeconfig"))
+    }
+
+    /// What a node keeps of its pods: volumes, logs, credentials.
+    #[must_use]
+    pub fn node(&self, node: &str) -> PathBuf {
+        self.root.join("nodes").join(node)
+    }
+
+    /// A node's own log.
+    #[must_use]
+    pub fn node_log(&self, node: &str) -> PathBuf {
+        self.logs().join(format!("node-{node}.log"))
+    }
+
     /// What is known of the plane's processes.
     #[must_use]
     pub fn state(&self) -> PathBuf {

@@ -10,11 +10,11 @@ use semver::Version;
 
 use super::binaries::{self, Environment, Sources};
 use super::dirs::Dirs;
-use super::launch::Launcher;
 use super::pki::PkiOptions;
-use super::ports::PortPicker;
-use super::state::Lifetime;
+use super::state::{Lifetime, NodeSettings};
 use super::tool::Tool;
+use crate::host::launch::Launcher;
+use crate::host::ports::PortPicker;
 
 /// How long a start may take in all once the binaries are there. Four seconds are usual on two
 /// cores; a loaded CI machine needs many times that.
@@ -41,6 +41,8 @@ pub struct PlaneOptions {
     pub port: Option<u16>,
     /// Arguments appended to a component's own, so that they win.
     pub component_args: BTreeMap<Tool, Vec<String>>,
+    /// The node that the caller means to start beside the plane, for the record.
+    pub node: Option<NodeSettings>,
     /// For the start in all, binaries excluded.
     pub timeout: Duration,
     /// Lifetimes of certificates.
@@ -63,6 +65,7 @@ impl PlaneOptions {
             sources: Sources::new(Environment::from_process()),
             port: None,
             component_args: BTreeMap::new(),
+            node: None,
             timeout: START_TIMEOUT,
             pki: PkiOptions::default(),
             ports: Arc::new(PortPicker::new()),

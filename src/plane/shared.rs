@@ -13,10 +13,10 @@ use super::autopsy::ComponentFailure;
 use super::error::PlaneError;
 use super::event::{Doing, Event, Sink};
 use super::layout::Layout;
-use super::process::Child;
 use super::registry::{Claim, Registry, RegistryError};
 use super::state::{ComponentState, Phase, PlaneState};
 use super::tool::Tool;
+use crate::host::process::Child;
 
 /// A component that runs and was ready once.
 #[derive(Debug)]

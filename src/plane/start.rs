@@ -12,13 +12,13 @@ use super::component;
 use super::error::PlaneError;
 use super::event::Doing;
 use super::health;
-use super::kubeconfig::{Kubeconfig, Names};
 use super::options::PlaneOptions;
 use super::pki::{Pair, Pki, PkiError};
 use super::shared::{Running, Shared};
 use super::starter::{Ports, Starter};
 use super::state::Lifetime;
 use super::tool::Tool;
+use crate::host::kubeconfig::{Kubeconfig, Names};
 
 /// A moment that never comes, for a timeout too long to be added to the clock.
 const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -31,7 +31,7 @@ pub(crate) async fn bring_up(
     binaries: &Binaries,
     kept_port: Option<u16>,
     running: &mut Vec<Running>,
-) -> Result<(), PlaneError> {
+) -> Result<Pki, PlaneError> {
     let starter = Starter {
         shared,
         options,
@@ -147,7 +147,8 @@ pub(crate) async fn bring_up(
             &kcm_log,
             async || health::default_service_account(&client).await,
         )
-        .await
+        .await?;
+    Ok(pki.pki)
 }
 
 /// The plane's certificates and those that two components serve their health with.

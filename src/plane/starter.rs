@@ -13,13 +13,13 @@ use super::binaries::Binaries;
 use super::error::PlaneError;
 use super::event::Event;
 use super::health;
-use super::launch::Mode;
 use super::options::PlaneOptions;
-use super::ports::is_free;
-use super::process::{Child, PROXY_VARIABLES, Spec};
 use super::shared::{Running, Shared};
 use super::state::ComponentState;
 use super::tool::Tool;
+use crate::host::launch::Mode;
+use crate::host::ports::is_free;
+use crate::host::process::{Child, Output, PROXY_VARIABLES, Spec};
 
 /// A port is lost between choice and use about once in ten starts at worst; three in a row are not
 /// chance.
@@ -159,7 +159,7 @@ impl Starter<'_> {
             env: Vec::new(),
             env_remove: foreign_variables(),
             cwd: Some(self.shared.layout.root().to_owned()),
-            log: log.clone(),
+            output: Output::Log(log.clone()),
             mode: Mode::Exec,
         };
         let child = Child::spawn(&self.options.launcher, &spec)

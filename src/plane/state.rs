@@ -7,8 +7,8 @@ use chrono::{DateTime, Utc};
 use semver::Version;
 use serde::{Deserialize, Serialize};
 
-use super::identity::ProcessIdentity;
 use super::tool::Tool;
+use crate::host::identity::ProcessIdentity;
 
 /// The format of the file. A reader refuses a newer one instead of guessing.
 pub const SCHEMA: u32 = 1;
@@ -86,6 +86,26 @@ pub struct ComponentState {
     pub started: DateTime<Utc>,
 }
 
+/// The node beside a plane, as it was asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeSettings {
+    /// The Node object's name.
+    pub name: String,
+    /// What was asked to stand behind images, as `IMAGE=COMMAND`; a later one wins.
+    pub runtimes: Vec<String>,
+}
+
+/// The node beside a plane.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeState {
+    /// As it was asked for.
+    pub settings: NodeSettings,
+    /// Its kubelet port on 127.0.0.1, while it runs.
+    pub port: Option<u16>,
+    /// Its log.
+    pub log: PathBuf,
+}
+
 /// Everything in `state.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlaneState {
@@ -114,9 +134,20 @@ pub struct PlaneState {
     pub component_args: BTreeMap<Tool, Vec<String>>,
     /// Its processes, by component.
     pub components: BTreeMap<Tool, ComponentState>,
+    /// The node beside it, if it was started with one.
+    #[serde(default)]
+    pub node: Option<NodeState>,
 }
 
 impl PlaneState {
+    /// Nothing runs any more.
+    pub(crate) fn forget_processes(&mut self) {
+        self.components.clear();
+        if let Some(node) = &mut self.node {
+            node.port = None;
+        }
+    }
+
     /// Where the API server listens, once it was started.
     #[must_use]
     pub fn server(&self) -> Option<String> {

@@ -7,9 +7,9 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use aibom_qual::host::launch::Launcher;
 use aibom_qual::plane::binaries::{DEFAULT_KUBERNETES, Environment, Request, Sources, ensure};
 use aibom_qual::plane::event::Silent;
-use aibom_qual::plane::launch::Launcher;
 use aibom_qual::plane::tool::Tool;
 use serde::Deserialize as _;
 use serde_json::{Value, json};

@@ -17,9 +17,9 @@ use std::process::{Command, Output};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use aibom_qual::host::launch::Launcher;
 use aibom_qual::plane::dirs::Dirs;
 use aibom_qual::plane::event::{Event, Sink};
-use aibom_qual::plane::launch::Launcher;
 use aibom_qual::plane::options::PlaneOptions;
 use aibom_qual::plane::registry::Registry;
 use rustix::process::{Pid, Signal, kill_process};

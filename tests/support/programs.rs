@@ -7,13 +7,13 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use aibom_qual::host::identity::ProcessIdentity;
+use aibom_qual::host::launch::Launcher;
 use aibom_qual::plane::binaries::{
     Binaries, BinaryError, DEFAULT_KUBERNETES, Environment, Request, Sources, ensure,
 };
 use aibom_qual::plane::dirs::Dirs;
 use aibom_qual::plane::event::{Event, Sink};
-use aibom_qual::plane::identity::ProcessIdentity;
-use aibom_qual::plane::launch::Launcher;
 use aibom_qual::plane::tool::Tool;
 use semver::Version;
 use tempfile::TempDir;

@@ -10,10 +10,10 @@ use super::named_or_only;
 use crate::cli::Context;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{self, Format};
+use crate::host::launch::Launcher;
+use crate::host::process::PROXY_VARIABLES;
 use crate::plane::PlaneError;
 use crate::plane::binaries::{self, Availability, Environment, Request, Sources};
-use crate::plane::launch::Launcher;
-use crate::plane::process::PROXY_VARIABLES;
 use crate::plane::registry::Registry;
 use crate::plane::state::{Phase, PlaneState};
 use crate::plane::tool::Tool;
@@ -42,6 +42,9 @@ pub(crate) async fn run(args: EnvArgs, context: &Context) -> Result<Exit, Failur
         .into());
     }
     let mut variables = BTreeMap::from([("KUBECONFIG", text(&layout.kubeconfig()))]);
+    if let Some(node) = &state.node {
+        variables.insert("AIBOM_QUAL_NODE", node.settings.name.clone());
+    }
     variables.extend(tools(&state, context).await);
     variables.extend(loopback_without_proxy(|name| std::env::var(name).ok()));
     match context.format {

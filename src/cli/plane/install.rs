@@ -8,9 +8,9 @@ use crate::cli::Context;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{self, Format};
 use crate::cli::signals::Signals;
+use crate::host::launch::Launcher;
 use crate::plane::PlaneError;
 use crate::plane::binaries::{self, Binary};
-use crate::plane::launch::Launcher;
 use crate::plane::tool::Tool;
 
 /// Arguments of `plane install`.

@@ -3,6 +3,7 @@
 mod down;
 mod env;
 mod install;
+mod node;
 mod options;
 mod status;
 mod supervise;

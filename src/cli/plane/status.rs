@@ -102,6 +102,13 @@ fn one(registry: &Registry, name: &str, context: &Context) -> Result<Exit, Failu
             if let Some(server) = state.server() {
                 text.push_str(&format!("server       {server}\n"));
             }
+            if let Some(node) = &state.node {
+                let port = node.port.map_or_else(
+                    || "not running".to_owned(),
+                    |port| format!("kubelet port {port}"),
+                );
+                text.push_str(&format!("node         {} ({port})\n", node.settings.name));
+            }
             text.push_str(&format!(
                 "folder       {}\nsupervisor   process {}\n",
                 layout.root().display(),

@@ -21,8 +21,8 @@ use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::sync::oneshot;
 
+use super::node::{Held, NodeArgs};
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::output;
 use crate::cli::signals::Signals;
 use crate::plane::event::{Event, Sink};
 use crate::plane::options::PlaneOptions;
@@ -142,63 +142,45 @@ fn spawn() -> std::io::Result<(Child, Lines<BufReader<ChildStdout>>)> {
 }
 
 /// Runs the supervisor: starts the plane, reports, and holds it until asked to stop.
-pub(crate) async fn run(options: PlaneOptions) -> Result<Exit, Failure> {
+pub(crate) async fn run(options: PlaneOptions, node: &NodeArgs) -> Result<Exit, Failure> {
     // Out of the terminal's reach: Ctrl-C is for `plane up`. Fails only for the leader of a process
     // group, which a child of `plane up` is not.
     let _ = rustix::process::setsid();
     let mut signals = Signals::install()?;
     let relay = Arc::new(Relay::default());
     let started = tokio::select! {
-        started = Plane::start(&options, Arc::clone(&relay) as _) => started.map_err(Failure::from),
+        started = Held::start(&options, node, Arc::clone(&relay) as _) => started,
         () = signals.received() => Err(PlaneError::Interrupted.into()),
         () = deserted() => Err(PlaneError::Interrupted.into()),
     };
-    let plane = match started {
-        Ok(plane) => plane,
+    let held = match started {
+        Ok(held) => held,
         Err(failure) => {
             relay.say(&Word::from(&failure));
             return Ok(failure.exit);
         }
     };
-    if let Err(error) = detach(&plane) {
+    if let Err(error) = detach(&held.plane) {
         relay.say(&Word::Failed {
             exit: Exit::CouldNotRun as u8,
             message: format!("cannot detach the supervisor: {error}"),
             hint: None,
         });
-        plane.stop().await?;
+        held.stop(None).await?;
         return Ok(Exit::CouldNotRun);
     }
-    if !relay.say(&Word::Ready(Box::new(plane.state()))) {
-        plane.stop().await?;
+    if !relay.say(&Word::Ready(Box::new(held.plane.state()))) {
+        held.stop(None).await?;
         return Ok(Exit::Interrupted);
     }
     relay.close();
     let failure = tokio::select! {
         () = signals.received() => None,
-        failure = plane.failed() => Some(failure),
+        failure = held.failed() => Some(failure),
     };
     signals.end_on_next();
-    finish(plane, failure).await
-}
-
-/// Stops a plane that was asked to end or that has lost a component; the loss is what counts, also
-/// when stopping the rest fails.
-pub(crate) async fn finish(
-    plane: Plane,
-    failure: Option<Arc<crate::plane::autopsy::ComponentFailure>>,
-) -> Result<Exit, Failure> {
-    let stopped = plane.stop().await;
-    match (failure, stopped) {
-        (None, Ok(_)) => Ok(Exit::Pass),
-        (None, Err(error)) => Err(error.into()),
-        (Some(failure), stopped) => {
-            if let Err(error) = stopped {
-                output::note(&format!("warning: {}", Failure::from(error).message));
-            }
-            Err(PlaneError::Component(failure).into())
-        }
-    }
+    held.stop(failure).await?;
+    Ok(Exit::Pass)
 }
 
 impl From<&Failure> for Word {

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
+use super::node::{Held, NodeArgs};
 use super::options::{BinaryArgs, parse_component_arg, parse_duration};
 use super::supervise;
 use crate::cli::Context;
@@ -12,11 +13,11 @@ use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{self, Format};
 use crate::cli::progress::Level;
 use crate::cli::signals::Signals;
+use crate::plane::PlaneError;
 use crate::plane::options::{PlaneOptions, START_TIMEOUT};
 use crate::plane::registry::Registry;
 use crate::plane::state::{Phase, PlaneState};
 use crate::plane::tool::Tool;
-use crate::plane::{Plane, PlaneError};
 
 /// Arguments of `plane up`.
 #[derive(Debug, Args)]
@@ -37,6 +38,8 @@ pub(crate) struct UpArgs {
     /// This process is the background supervisor of a persistent plane.
     #[arg(long, hide = true)]
     supervise: bool,
+    #[command(flatten)]
+    node: NodeArgs,
     #[command(flatten)]
     binaries: BinaryArgs,
 }
@@ -60,6 +63,7 @@ impl UpArgs {
             sources: self.binaries.sources(),
             port: self.port,
             component_args,
+            node: self.node.settings(),
             timeout: self.timeout,
             ..base
         })
@@ -69,41 +73,45 @@ impl UpArgs {
 pub(crate) async fn run(args: UpArgs, context: Context) -> Result<Exit, Failure> {
     let options = args.plane_options(&context)?;
     if args.supervise {
-        return supervise::run(options).await;
+        return supervise::run(options, &args.node).await;
     }
     match &args.persistent {
         Some(name) => in_background(name, &options, &context).await,
-        None => in_foreground(&options, &context).await,
+        None => in_foreground(&options, &args.node, &context).await,
     }
 }
 
 /// Starts the plane, tells where it is, and holds it until a signal or a component's death.
-async fn in_foreground(options: &PlaneOptions, context: &Context) -> Result<Exit, Failure> {
+async fn in_foreground(
+    options: &PlaneOptions,
+    node: &NodeArgs,
+    context: &Context,
+) -> Result<Exit, Failure> {
     let mut signals = Signals::install()?;
     let begun = Instant::now();
-    let plane = tokio::select! {
-        plane = Plane::start(options, context.progress()) => plane?,
+    let held = tokio::select! {
+        held = Held::start(options, node, context.progress()) => held?,
         () = signals.received() => return Err(PlaneError::Interrupted.into()),
     };
-    print_ready(&plane.state(), begun.elapsed(), context)?;
+    print_ready(&held.plane.state(), begun.elapsed(), context)?;
     if context.level > Level::Quiet {
         output::note("press Ctrl-C to stop it");
     }
     let failure = tokio::select! {
         () = signals.received() => None,
-        failure = plane.failed() => Some(failure),
+        failure = held.failed() => Some(failure),
     };
     signals.end_on_next();
     let stopping = Instant::now();
     // A signal is how this verb is meant to end, so it is no interruption.
-    let exit = supervise::finish(plane, failure).await?;
+    held.stop(failure).await?;
     if context.level > Level::Quiet {
         output::note(&format!(
             "stopped in {:.1} s",
             stopping.elapsed().as_secs_f64()
         ));
     }
-    Ok(exit)
+    Ok(Exit::Pass)
 }
 
 /// Has a supervisor start the plane and relays what it says until the plane is ready.
@@ -142,7 +150,7 @@ fn already_running(
     } else if state.component_args != options.component_args {
         Some("with other arguments of its components".to_owned())
     } else {
-        None
+        other_node(state, options)
     };
     let name = &state.name;
     if let Some(how) = differs {
@@ -156,6 +164,17 @@ fn already_running(
     }
     print_where(state, context)?;
     Ok(Exit::Pass)
+}
+
+/// How the node that runs differs from the one that was asked for.
+fn other_node(state: &PlaneState, options: &PlaneOptions) -> Option<String> {
+    let running = state.node.as_ref().map(|node| &node.settings);
+    match (running, &options.node) {
+        (running, wanted) if running == wanted.as_ref() => None,
+        (None, _) => Some("without a node".to_owned()),
+        (Some(_), None) => Some("with a node".to_owned()),
+        (Some(_), Some(_)) => Some("with other runtimes of its node".to_owned()),
+    }
 }
 
 fn print_ready(state: &PlaneState, took: Duration, context: &Context) -> Result<(), Failure> {

@@ -4,7 +4,7 @@
 use serde::Deserialize;
 
 use super::{FailureKind, PANIC_LINES, last_lines, panic_lines};
-use crate::plane::launch::CANNOT_EXECUTE_MARK;
+use crate::host::launch::CANNOT_EXECUTE_MARK;
 
 /// A line can be the cause of a component's end only so near to it: an older one did not end it.
 const NEAR_LINES: usize = 40;

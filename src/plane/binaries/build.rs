@@ -16,10 +16,10 @@ use super::platform::Platform;
 use super::reason::{GoProblem, Reason};
 use super::source::{Environment, Origin, Timeouts};
 use super::{Fault, Want, blocking};
+use crate::host::launch::{Launcher, Mode};
+use crate::host::process::{Child, Output, Spec};
 use crate::plane::autopsy;
 use crate::plane::event::{Event, Sink};
-use crate::plane::launch::{Launcher, Mode};
-use crate::plane::process::{Child, Spec};
 
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 /// For the compilers to go after a build has exceeded its deadline.
@@ -99,7 +99,7 @@ impl<'a> Builder<'a> {
             failed => failed,
         };
         if let Some(how) = failed {
-            return Err(Fault::Stop(failure(want, how, &spec.log)));
+            return Err(Fault::Stop(failure(want, how, &self.cache.log(want.tool))));
         }
         self.built = true;
         let go = go.name;
@@ -143,7 +143,7 @@ impl<'a> Builder<'a> {
             env: self.variables(go, &root, &temporary),
             env_remove: Vec::new(),
             cwd: Some(modules),
-            log,
+            output: Output::Log(log),
             mode: Mode::Group,
         })
     }
@@ -185,7 +185,8 @@ impl<'a> Builder<'a> {
         spec: &Spec,
         sink: &dyn Sink,
     ) -> Result<Option<String>, BinaryError> {
-        let lost = |error| BinaryError::io(&spec.log, error);
+        let log = self.cache.log(want.tool);
+        let lost = |error| BinaryError::io(&log, error);
         let begun = Instant::now();
         let child = Child::spawn(self.launcher, spec).await.map_err(lost)?;
         let mut tick = tokio::time::interval(PROGRESS_EVERY);
@@ -201,7 +202,7 @@ impl<'a> Builder<'a> {
                 _ = tick.tick() => sink.event(Event::BuildProgress {
                     tool: want.tool,
                     elapsed: begun.elapsed(),
-                    last_line: last_lines(&spec.log, 1).pop(),
+                    last_line: last_lines(&log, 1).pop(),
                 }),
                 () = &mut deadline => {
                     child.stop(GRACE).await.map_err(lost)?;

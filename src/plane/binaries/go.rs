@@ -11,7 +11,7 @@ use semver::{Prerelease, Version};
 use super::probe;
 use super::reason::GoProblem;
 use super::source::Environment;
-use crate::plane::launch::Launcher;
+use crate::host::launch::Launcher;
 
 /// A Go toolchain.
 #[derive(Clone, Debug, PartialEq, Eq)]

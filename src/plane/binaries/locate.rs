@@ -13,8 +13,8 @@ use super::probe::Probe;
 use super::reason::{Attempt, Reason};
 use super::source::Source;
 use super::{Binary, Request, Want, blocking, search};
+use crate::host::launch::Launcher;
 use crate::plane::dirs::Dirs;
-use crate::plane::launch::Launcher;
 use crate::plane::tool::Tool;
 
 /// What is known about one program before anything is obtained.

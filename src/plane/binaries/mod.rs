@@ -13,8 +13,8 @@ use tokio::task::JoinSet;
 
 use super::dirs::Dirs;
 use super::event::{Event, Sink};
-use super::launch::Launcher;
 use super::tool::{Family, Tool};
+use crate::host::launch::Launcher;
 
 mod archive;
 mod build;

@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 use super::platform::Platform;
 use super::reason::Problem;
-use crate::plane::launch::{CANNOT_EXECUTE_MARK, Launcher, Mode};
+use crate::host::launch::{CANNOT_EXECUTE_MARK, Launcher, Mode};
 use crate::plane::tool::Tool;
 
 /// No version is longer; a program that prints more is not the one we look for.

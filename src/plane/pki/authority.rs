@@ -14,7 +14,7 @@ use time::OffsetDateTime;
 
 use super::error::{AuthorityName, PkiError, Unusable};
 use super::{Pair, PkiOptions};
-use crate::plane::files::{self, PUBLIC, SECRET, write_atomic};
+use crate::host::files::{self, PUBLIC, SECRET, write_atomic};
 
 /// A certificate authority with its key.
 pub struct Authority {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 
-use crate::plane::files::FileError;
+use crate::host::files::FileError;
 
 /// One of the three certificate authorities of a plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -20,7 +20,7 @@ pub use self::error::{AuthorityName, PkiError, Unusable};
 pub use self::options::PkiOptions;
 
 use self::authority::{Leaf, Purpose, load_key, new_key};
-use super::files::{PUBLIC, SECRET, private_dir, write_atomic};
+use crate::host::files::{PUBLIC, SECRET, private_dir, write_atomic};
 
 /// The names under which clients inside and outside reach the API server.
 const APISERVER_NAMES: [&str; 5] = [

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::plane::files::{self, FileError};
+use crate::host::files::{self, FileError};
 
 /// A problem with the folders of planes.
 #[derive(Debug, thiserror::Error)]

@@ -13,9 +13,9 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::files;
 use super::layout::Layout;
 use super::state::{PlaneState, SCHEMA};
+use crate::host::files;
 
 pub use error::RegistryError;
 use error::io_error;

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, PidfdFlags, Signal};
 
 use super::{GONE, NEW, Registry, RegistryError, is_held, prune_failed, remove_tree};
+use crate::host::identity::ProcessIdentity;
+use crate::host::process::DEATH_DEADLINE;
 use crate::plane::event::{Event, Sink};
-use crate::plane::identity::ProcessIdentity;
 use crate::plane::layout::Layout;
-use crate::plane::process::DEATH_DEADLINE;
 use crate::plane::state::{Lifetime, Phase, PlaneState};
 
 /// How long the logs of a failed throw-away plane are kept for a look.

@@ -9,13 +9,14 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::{OnceLock, mpsc};
+use std::sync::{Mutex, OnceLock, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, PidfdFlags, Signal};
+use tokio::process::{ChildStderr, ChildStdout};
 use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 
@@ -50,10 +51,29 @@ pub struct Spec {
     pub env_remove: Vec<OsString>,
     /// The working folder; the owner's when `None`.
     pub cwd: Option<PathBuf>,
-    /// Where standard output and error go, appended (created with mode 0600).
-    pub log: PathBuf,
+    /// Where standard output and error go.
+    pub output: Output,
     /// Whether the program forks.
     pub mode: Mode,
+}
+
+/// Where a child's standard output and error go.
+#[derive(Clone, Debug)]
+pub enum Output {
+    /// To this file, appended (created with mode 0600).
+    Log(PathBuf),
+    /// To the owner, who takes them with [`Child::take_output`] and has to read them: a child whose
+    /// pipe is full stands still.
+    Pipes,
+}
+
+/// What a child writes, for its owner to read.
+#[derive(Debug)]
+pub struct Pipes {
+    /// Its standard output.
+    pub stdout: ChildStdout,
+    /// Its standard error.
+    pub stderr: ChildStderr,
 }
 
 /// A running (or ended) child. Dropping it ends the process if it still runs, and its whole group if
@@ -65,6 +85,7 @@ pub struct Child {
     pidfd: OwnedFd,
     exit: watch::Receiver<Option<ExitStatus>>,
     started: Instant,
+    pipes: Mutex<Option<Pipes>>,
 }
 
 /// How a child came to its end after it was asked to.
@@ -86,12 +107,17 @@ impl Child {
     /// When the log cannot be opened or the launcher cannot be started. That the *program* cannot be
     /// executed shows later: as exit status 126 and a line in the log.
     pub async fn spawn(launcher: &Launcher, spec: &Spec) -> io::Result<Self> {
-        let log = open_log(spec)?;
         let mut command = launcher.command(spec.mode, &spec.program, &spec.args);
-        command
-            .stdin(Stdio::null())
-            .stdout(log.try_clone()?)
-            .stderr(log);
+        command.stdin(Stdio::null());
+        match &spec.output {
+            Output::Log(path) => {
+                let log = open_log(path)?;
+                command.stdout(log.try_clone()?).stderr(log);
+            }
+            Output::Pipes => {
+                command.stdout(Stdio::piped()).stderr(Stdio::piped());
+            }
+        }
         for name in &spec.env_remove {
             command.env_remove(name);
         }
@@ -115,6 +141,8 @@ impl Child {
         let pidfd = rustix::process::pidfd_open(raw, PidfdFlags::empty())?;
         // Only now: whatever failed above must not leave the process behind.
         let mut child = unclaimed.claim()?;
+        let pipes = child.stdout.take().zip(child.stderr.take());
+        let pipes = pipes.map(|(stdout, stderr)| Pipes { stdout, stderr });
         let (tell, exit) = watch::channel(None);
         tokio::spawn(async move {
             // `wait` fails only if somebody else reaped our child; then its status is unknown, which
@@ -129,7 +157,17 @@ impl Child {
             pidfd,
             exit,
             started,
+            pipes: Mutex::new(pipes),
         })
+    }
+
+    /// What it writes, if it was started with [`Output::Pipes`] and nobody has taken it yet.
+    #[must_use]
+    pub fn take_output(&self) -> Option<Pipes> {
+        self.pipes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
     }
 
     /// Number and start time of the process.
@@ -221,16 +259,16 @@ impl Drop for Child {
     }
 }
 
-fn open_log(spec: &Spec) -> io::Result<File> {
+fn open_log(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .create(true)
         .append(true)
         .mode(0o600)
-        .open(&spec.log)
+        .open(path)
         .map_err(|error| {
             io::Error::new(
                 error.kind(),
-                format!("cannot open the log {}: {error}", spec.log.display()),
+                format!("cannot open the log {}: {error}", path.display()),
             )
         })
 }

@@ -1,7 +1,8 @@
-//! The kubeconfig of a plane, with everything embedded: the file works wherever it is copied to.
+//! Kubeconfigs: of a plane, with everything embedded, so that the file works wherever it is copied to;
+//! and of a pod, whose token is in a file beside it and is replaced there.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use k8s_openapi::ByteString;
 use serde::Serialize;
@@ -52,10 +53,15 @@ struct NamedUser {
 }
 
 #[derive(Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-struct User {
-    client_certificate_data: Data,
-    client_key_data: Data,
+#[serde(untagged)]
+enum User {
+    #[serde(rename_all = "kebab-case")]
+    Certificate {
+        client_certificate_data: Data,
+        client_key_data: Data,
+    },
+    #[serde(rename_all = "camelCase")]
+    TokenFile { token_file: PathBuf },
 }
 
 #[derive(Debug, Serialize)]
@@ -68,6 +74,8 @@ struct NamedContext {
 struct Context {
     cluster: String,
     user: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    namespace: Option<String>,
 }
 
 /// Bytes that are written in base64 and never shown by `Debug`: one of them is a private key.
@@ -120,28 +128,61 @@ impl Kubeconfig {
         client_key_pem: &str,
         names: Names<'_>,
     ) -> Self {
+        let user = User::Certificate {
+            client_certificate_data: Data::new(client_cert_pem),
+            client_key_data: Data::new(client_key_pem),
+        };
+        Self::of_user(server_url.into(), ca_pem, user, None, names)
+    }
+
+    /// The same as the user whose token is in a file. Clients read the file anew from time to time, so
+    /// that a token can be replaced. `namespace` is where a client acts that is not told another one.
+    #[must_use]
+    pub fn with_token_file(
+        server_url: impl Into<String>,
+        ca_pem: &str,
+        token_file: impl Into<PathBuf>,
+        namespace: impl Into<String>,
+        names: Names<'_>,
+    ) -> Self {
+        let token_file = token_file.into();
+        let user = User::TokenFile { token_file };
+        Self::of_user(
+            server_url.into(),
+            ca_pem,
+            user,
+            Some(namespace.into()),
+            names,
+        )
+    }
+
+    fn of_user(
+        server: String,
+        ca_pem: &str,
+        user: User,
+        namespace: Option<String>,
+        names: Names<'_>,
+    ) -> Self {
         Self {
             api_version: "v1",
             kind: "Config",
             clusters: [NamedCluster {
                 name: names.cluster.to_owned(),
                 cluster: Cluster {
-                    server: server_url.into(),
+                    server,
                     certificate_authority_data: Data::new(ca_pem),
                 },
             }],
             users: [NamedUser {
                 name: names.user.to_owned(),
-                user: User {
-                    client_certificate_data: Data::new(client_cert_pem),
-                    client_key_data: Data::new(client_key_pem),
-                },
+                user,
             }],
             contexts: [NamedContext {
                 name: names.context.to_owned(),
                 context: Context {
                     cluster: names.cluster.to_owned(),
                     user: names.user.to_owned(),
+                    namespace,
                 },
             }],
             current_context: names.context.to_owned(),
@@ -226,6 +267,33 @@ mod tests {
         ] {
             assert!(!text.contains(reference), "{reference} in {text}");
         }
+    }
+
+    #[test]
+    fn kube_reads_the_user_with_a_token_file() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let path = dir.path().join("kubeconfig");
+        let names = Names {
+            cluster: "aibom-qual",
+            user: "system:serviceaccount:models:vllm",
+            context: "pod",
+        };
+        Kubeconfig::with_token_file(
+            "https://127.0.0.1:24680",
+            "ca\n",
+            "/t/token",
+            "models",
+            names,
+        )
+        .write(&path)
+        .expect("it is written");
+        let read = kube::config::Kubeconfig::read_from(&path).expect("kube reads it");
+        let read = serde_json::to_value(read).expect("it is data");
+        let user = &read["users"][0];
+        assert_eq!(user["name"], "system:serviceaccount:models:vllm");
+        assert_eq!(user["user"]["tokenFile"], "/t/token");
+        assert_eq!(user["user"]["client-key-data"], serde_json::Value::Null);
+        assert_eq!(read["contexts"][0]["context"]["namespace"], "models");
     }
 
     #[test]
