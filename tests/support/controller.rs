@@ -3,11 +3,10 @@
 #![allow(dead_code, reason = "each test binary uses a part of this")]
 
 use std::collections::BTreeMap;
-use std::net::TcpListener;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::support::{Owner, World};
+use crate::support::{Owner, World, free_address};
 
 /// Requests by method and code, such as `PUT 409`.
 pub(crate) type Requests = BTreeMap<String, u64>;
@@ -232,12 +231,6 @@ impl Sample {
             value: value.parse().expect("a number"),
         }
     }
-}
-
-/// An address of this machine that nothing uses now.
-fn free_address() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("its address").to_string()
 }
 
 async fn get(url: &str) -> Option<(u16, String)> {

@@ -14,10 +14,11 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use aibom_qual::host::launch::Launcher;
+use aibom_qual::host::ports::PortPicker;
 use aibom_qual::plane::dirs::Dirs;
 use aibom_qual::plane::event::{Event, Sink};
 use aibom_qual::plane::options::PlaneOptions;
@@ -344,4 +345,12 @@ pub(crate) fn eventually(what: &str, within: Duration, mut is_so: impl FnMut() -
 pub(crate) fn signal(pid: u32, signal: Signal) {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
     kill_process(pid.expect("a process number"), signal).expect("signalled");
+}
+
+/// An address of this machine that nothing uses now, and that no outgoing connection will take.
+#[track_caller]
+pub(crate) fn free_address() -> String {
+    static PICKER: OnceLock<PortPicker> = OnceLock::new();
+    let port = PICKER.get_or_init(PortPicker::new).next();
+    format!("127.0.0.1:{}", port.expect("a free port"))
 }

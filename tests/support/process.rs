@@ -3,11 +3,10 @@
 #![allow(dead_code, reason = "each test binary uses a part of this")]
 
 use std::collections::BTreeMap;
-use std::net::TcpListener;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::support::{Finished, Owner, World};
+use crate::support::{Finished, Owner, World, free_address};
 
 /// A controller that runs beside the test.
 pub(crate) struct Process {
@@ -88,12 +87,6 @@ impl Process {
     pub(crate) fn ended(mut self) -> Finished {
         self.owner.finish()
     }
-}
-
-/// An address of this machine that nothing uses now.
-fn free_address() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("its address").to_string()
 }
 
 async fn get(url: &str) -> Option<(u16, String)> {

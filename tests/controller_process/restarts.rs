@@ -1,37 +1,22 @@
-//! The embedded controller as a process against a real API server, and what its own metrics say of it.
-
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    reason = "helpers of tests fail like the tests themselves"
-)]
-#![allow(clippy::print_stderr, reason = "a run tells its numbers")]
-
-#[path = "support/controller.rs"]
-mod controller;
-#[path = "support/definitions.rs"]
-mod definitions;
-#[path = "support/helm.rs"]
-mod helm;
-mod support;
+//! A first start and a restart, by their requests, and how the configuration is told of.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::controller::{Controller, is_ready, until};
+use crate::definitions::{apply, objects};
+use crate::support::World;
 use aibom_qual::cluster::client::connect;
 use aibom_qual::controller::api::object::{AibomObject, ConfigObject, resource};
 use aibom_qual::controller::api::release::{ApiKind, ApiVersion};
 use aibom_qual::plane::Plane;
 use aibom_qual::plane::event::Silent;
-use controller::{Controller, is_ready, until};
-use definitions::{apply, objects};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
-use support::World;
 
 const NAMESPACE: &str = "models";
 const COUNT: usize = 20;

@@ -1,43 +1,25 @@
 //! What comes into the embedded controller's view and what leaves it, on a real API server: each by
 //! the requests it costs.
 
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    reason = "helpers of tests fail like the tests themselves"
-)]
-
-#[path = "support/controller.rs"]
-mod controller;
-#[path = "support/definitions.rs"]
-mod definitions;
-#[path = "support/helm.rs"]
-mod helm;
-#[path = "support/proxy.rs"]
-mod proxy;
-mod support;
-#[path = "support/workloads.rs"]
-mod workloads;
-
 use std::sync::Arc;
 
+use crate::controller::{Controller, Requests, requests, since, until};
+use crate::definitions::{apply, objects};
+use crate::proxy::{Proxy, Verb};
+use crate::support::World;
+use crate::workloads::{
+    IMAGE_ONLY, LLAMA, aiboms, complete, create, listed, llama, namespace, opt, settled,
+};
 use aibom_qual::cluster::client::connect;
 use aibom_qual::controller::api::object::{AibomObject, ConfigObject};
 use aibom_qual::controller::api::release::{ApiKind, ApiVersion};
 use aibom_qual::plane::Plane;
 use aibom_qual::plane::event::Silent;
-use controller::{Controller, Requests, requests, since, until};
-use definitions::{apply, objects};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
-use proxy::{Proxy, Verb};
 use serde_json::{Value, json};
-use support::World;
-use workloads::{
-    IMAGE_ONLY, LLAMA, aiboms, complete, create, listed, llama, namespace, opt, settled,
-};
 
 const NAMESPACE: &str = "models";
 const COUNT: usize = 10;

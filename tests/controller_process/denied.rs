@@ -1,35 +1,22 @@
 //! The embedded controller with the rights of its chart's ClusterRole on a real API server, and
 //! without one of them: status writes are denied, told of, and made up for where that is possible.
 
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    reason = "helpers of tests fail like the tests themselves"
-)]
-#![allow(clippy::print_stderr, reason = "a run tells its numbers")]
-
-#[path = "support/controller.rs"]
-mod controller;
-#[path = "support/definitions.rs"]
-mod definitions;
-#[path = "support/helm.rs"]
-mod helm;
-mod support;
-#[path = "support/workloads.rs"]
-mod workloads;
-
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::controller::{Controller, Scrape, requests, until};
+use crate::definitions::apply;
+use crate::helm::{Helm, both, find};
+use crate::support::World;
+use crate::workloads::{
+    IMAGE_ONLY, LLAMA, aiboms, complete, condition, create, listed, llama, namespace,
+};
 use aibom_qual::cluster::client::connect;
 use aibom_qual::controller::api::object::AibomObject;
 use aibom_qual::controller::api::release::ApiVersion;
 use aibom_qual::plane::Plane;
 use aibom_qual::plane::event::Silent;
-use controller::{Controller, Scrape, requests, until};
-use definitions::apply;
-use helm::{Helm, both, find};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
@@ -38,8 +25,6 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
-use support::World;
-use workloads::{IMAGE_ONLY, LLAMA, aiboms, complete, condition, create, listed, llama, namespace};
 
 const SYSTEM: &str = "k8s-aibom-system";
 const ACCOUNT: &str = "k8s-aibom";

@@ -1,50 +1,31 @@
 //! The embedded controller against an API server that refuses, loses, cuts and ends: no workload goes
 //! without its AIBOM, none has two, and every attempt counts.
 
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    reason = "helpers of tests fail like the tests themselves"
-)]
-#![allow(clippy::print_stderr, reason = "a run tells its numbers")]
-
-#[path = "support/controller.rs"]
-mod controller;
-#[path = "support/definitions.rs"]
-mod definitions;
-#[path = "support/helm.rs"]
-mod helm;
-#[path = "support/proxy.rs"]
-mod proxy;
-mod support;
-#[path = "support/workloads.rs"]
-mod workloads;
-
 use std::collections::BTreeMap;
 use std::net::TcpStream;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::controller::{Controller, Requests, Scrape, requests, since};
+use crate::definitions::apply;
+use crate::proxy::{Fault, Interruption, Proxy, Rule, Verb};
+use crate::support::{Owner, World, eventually, signal};
+use crate::workloads::{
+    IMAGE_ONLY, LLAMA, aiboms, complete, condition, create, document, listed, llama, llama_args,
+    namespace, of_each, opt, settled,
+};
 use aibom_qual::cluster::client::connect;
 use aibom_qual::controller::api::object::{AibomObject, resource};
 use aibom_qual::controller::api::release::{ApiKind, ApiVersion};
 use aibom_qual::plane::Plane;
 use aibom_qual::plane::event::Silent;
 use aibom_qual::plane::tool::Tool;
-use controller::{Controller, Requests, Scrape, requests, since};
-use definitions::apply;
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
-use proxy::{Fault, Interruption, Proxy, Rule, Verb};
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use support::{Owner, World, eventually, signal};
-use workloads::{
-    IMAGE_ONLY, LLAMA, aiboms, complete, condition, create, document, listed, llama, llama_args,
-    namespace, of_each, opt, settled,
-};
 
 const COUNT: usize = 30;
 const AIBOMS: &str = "aiboms";

@@ -1,33 +1,19 @@
 //! Third-party kinds, roll-up and the allow-list of the embedded controller against a real API server.
 
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    reason = "helpers of tests fail like the tests themselves"
-)]
-#![allow(clippy::print_stderr, reason = "a run tells its numbers")]
-
-#[path = "support/controller.rs"]
-mod controller;
-#[path = "support/definitions.rs"]
-mod definitions;
-#[path = "support/helm.rs"]
-mod helm;
-mod support;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::controller::{Controller, is_ready, until};
+use crate::definitions::{apply, definitions, soon};
+use crate::support::World;
 use aibom_qual::cluster::client::connect;
 use aibom_qual::cluster::crd::established;
 use aibom_qual::controller::api::object::{AibomObject, ConfigObject, resource};
 use aibom_qual::controller::api::release::{ApiKind, ApiVersion};
 use aibom_qual::plane::Plane;
 use aibom_qual::plane::event::Silent;
-use controller::{Controller, is_ready, until};
-use definitions::{apply, definitions, soon};
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::{Event, Namespace};
@@ -37,7 +23,6 @@ use kube::{Api, Client};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use support::World;
 
 const NAMESPACE: &str = "models";
 const DEPLOYMENT: &str = "apps-deployment-plain";

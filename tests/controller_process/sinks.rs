@@ -1,25 +1,14 @@
 //! Webhooks of the embedded controller, as a process against a real API server.
 
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    reason = "helpers of tests fail like the tests themselves"
-)]
-
-#[path = "support/definitions.rs"]
-mod definitions;
-#[path = "support/helm.rs"]
-mod helm;
-#[path = "support/http.rs"]
-mod http;
-mod support;
-
 use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::definitions::{apply, objects};
+use crate::http::{Answer, Posted, Server};
+use crate::support::{Owner, World};
 use aibom_qual::cluster::client::connect;
 use aibom_qual::controller::api::aibom::AibomStatus;
 use aibom_qual::controller::api::object::{AibomObject, ConfigObject, resource};
@@ -27,15 +16,12 @@ use aibom_qual::controller::api::release::{ApiKind, ApiVersion};
 use aibom_qual::controller::sha256;
 use aibom_qual::plane::Plane;
 use aibom_qual::plane::event::Silent;
-use definitions::{apply, objects};
-use http::{Answer, Posted, Server};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use support::{Owner, World};
 
 const NAMESPACE: &str = "models";
 /// Where the controller looks for Secrets when nothing names its namespace.

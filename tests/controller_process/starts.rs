@@ -3,36 +3,22 @@
 //!
 //! Two of them wait for two minutes, which is the behaviour under test; they do so at the same time.
 
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    reason = "helpers of tests fail like the tests themselves"
-)]
-
-#[path = "support/definitions.rs"]
-mod definitions;
-#[path = "support/helm.rs"]
-mod helm;
-#[path = "support/process.rs"]
-mod process;
-mod support;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::definitions::apply;
+use crate::process::{Process, until};
+use crate::support::World;
 use aibom_qual::cluster::client::connect;
 use aibom_qual::plane::Plane;
 use aibom_qual::plane::event::Silent;
-use definitions::apply;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::api::core::v1::Event;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client};
-use process::{Process, until};
 use serde_json::{Value, json};
-use support::World;
 
 const NOT_READY: &str = "[-]cache-sync failed: reason withheld\nhealthz check failed\n";
 const LEASE: &str = "k8s-aibom.aibom.k8saibom.dev";

@@ -1,47 +1,28 @@
 //! Workloads of every plain kind, with pods that really report something, on their way through the
 //! releases: which request each move costs, and which hashes it keeps.
 
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    reason = "helpers of tests fail like the tests themselves"
-)]
-#![allow(clippy::print_stderr, reason = "a run tells its numbers")]
-
-#[path = "support/controller.rs"]
-mod controller;
-#[path = "support/definitions.rs"]
-mod definitions;
-#[path = "support/helm.rs"]
-mod helm;
-#[path = "support/proxy.rs"]
-mod proxy;
-mod support;
-#[path = "support/workloads.rs"]
-mod workloads;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::controller::{Controller, Requests, requests, until};
+use crate::definitions::{apply, stored};
+use crate::proxy::{Proxy, Verb};
+use crate::support::World;
+use crate::workloads::{aiboms, create, deployment, document, listed, namespace, of_each, settled};
 use aibom_qual::cluster::client::connect;
 use aibom_qual::controller::api::object::AibomObject;
 use aibom_qual::controller::api::release::{ApiKind, ApiVersion};
 use aibom_qual::controller::sha256;
 use aibom_qual::plane::Plane;
 use aibom_qual::plane::event::Silent;
-use controller::{Controller, Requests, requests, until};
-use definitions::{apply, stored};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client};
-use proxy::{Proxy, Verb};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use support::World;
-use workloads::{aiboms, create, deployment, document, listed, namespace, of_each, settled};
 
 const NAMESPACE: &str = "models";
 const CRON_JOB: &str = "evaluate";

@@ -1,34 +1,18 @@
 //! A configuration and its life, as processes of the embedded controller see and tell it
 //! (`controller.md` F and M).
 
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    reason = "helpers of tests fail like the tests themselves"
-)]
-
-#[path = "support/configuration.rs"]
-mod configuration;
-#[path = "support/definitions.rs"]
-mod definitions;
-#[path = "support/helm.rs"]
-mod helm;
-#[path = "support/process.rs"]
-mod process;
-mod support;
-
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::configuration::{Cluster, Story, assert_condition, assert_valid, described, start};
+use crate::support::World;
 use aibom_qual::cluster::client::connect;
 use aibom_qual::controller::api::meta::ConditionStatus;
 use aibom_qual::controller::api::object::ConfigObject;
 use aibom_qual::plane::Plane;
 use aibom_qual::plane::event::Silent;
-use configuration::{Cluster, Story, assert_condition, assert_valid, described, start};
 use serde_json::{Value, json};
-use support::World;
 
 const STRICT: &[&str] = &["--strict-config-readiness"];
 const INVALID: &str = "[+]cache-sync ok\n[-]config-valid failed: reason withheld\n\
