@@ -298,7 +298,7 @@ async fn a_new_aibom_stays_without_status(cluster: &Cluster, world: &World, kube
     let late = cluster.aiboms(LATE);
     for (profile, reads) in [("1.3.0", 10), ("1.5.1", 11)] {
         let controller = Controller::start(world, kubeconfig, profile).await;
-        let refreshed = |asked: &controller::Requests| asked.contains_key("PUT 200");
+        let refreshed = |asked: &crate::controller::Requests| asked.contains_key("PUT 200");
         until("one is refreshed", || controller.requests(), refreshed).await;
         // Nothing but the other AIBOM is written, and without a pod nothing is told.
         let asked = controller.quiet().await;

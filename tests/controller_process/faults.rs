@@ -441,7 +441,7 @@ async fn stranded(stage: &Stage) {
     stage.add(NAMESPACE, 0..COUNT).await;
     let api = stage.aiboms(NAMESPACE);
     let look = || async { listed(&api).await.len() };
-    controller::until("all have an AIBOM", look, |count| *count == COUNT).await;
+    crate::controller::until("all have an AIBOM", look, |count| *count == COUNT).await;
     let counted = stage.counted(&before).await;
     assert_eq!(counted.persist_failures, 3, "{counted:?}");
     let without = |aiboms: Vec<AibomObject>| -> Vec<AibomObject> {
@@ -491,7 +491,7 @@ async fn older_server(stage: Stage, world: &World) -> Stage {
     let stage = stage.again(world, rules).await;
     let refreshed = |requests: &Requests| requests.get("PUT 200") >= Some(&known);
     let ask = || stage.controller.requests();
-    controller::until("all are refreshed", ask, refreshed).await;
+    crate::controller::until("all are refreshed", ask, refreshed).await;
     let found = stage.controller.quiet().await;
     let expected = requests([
         ("GET 200", 2 + 8 + 8),
@@ -511,7 +511,7 @@ async fn every_connection(stage: &Stage) {
     stage.proxy.cut();
     let enough = |requests: &Requests| requests["GET 200"] >= before["GET 200"] + 8;
     let ask = || stage.controller.requests();
-    controller::until("all watches are open", ask, enough).await;
+    crate::controller::until("all watches are open", ask, enough).await;
     let mut found = since(&before, &stage.controller.quiet().await);
     found.remove("GET <error>");
     assert_eq!(found, requests([("GET 200", 8)]));
@@ -605,7 +605,7 @@ async fn the_death_of_the_server_is_caught_up_with() {
         let list = api.list(&ListParams::default()).await;
         list.map(|list| list.items).unwrap_or_default()
     };
-    controller::until("it catches up", look, has).await;
+    crate::controller::until("it catches up", look, has).await;
     let caught_up = killed.elapsed();
     let counted = controller.quiet().await;
     let aiboms = listed(&api).await;
