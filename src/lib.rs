@@ -4,6 +4,7 @@
 //!
 //! - [`cli`]: argument types, one file per verb, exit codes;
 //! - [`cluster`]: everything said to an API server;
+//! - [`workloads`]: load, generated and applied;
 //! - [`plane`]: the private local control plane;
 //! - [`controller`]: the embedded controller, whose behaviour is that of a chosen release.
 //!
@@ -18,3 +19,4 @@ pub mod cluster;
 pub mod controller;
 pub mod error_chain;
 pub mod plane;
+pub mod workloads;
