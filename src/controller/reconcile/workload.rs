@@ -63,7 +63,7 @@ impl<K: Tracked> WorkloadReconciler<K> {
     fn scrape(
         &self,
         workload: &Workload<'_>,
-        replica_sets: &[Arc<ReplicaSet>],
+        replica_sets: Option<&Informer<ReplicaSet>>,
         settings: &Settings,
     ) -> Option<Scrape> {
         let listed: Vec<Arc<Pod>> = if workload.match_labels.is_empty() {
@@ -71,6 +71,12 @@ impl<K: Tracked> WorkloadReconciler<K> {
         } else {
             self.shared.pods.in_namespace(workload.namespace)
         };
+        // Without pods nobody asks whose they are; going through the ReplicaSets for each workload would
+        // cost the square of their number.
+        let replica_sets = replica_sets.filter(|_| !listed.is_empty());
+        let replica_sets = replica_sets.map_or_else(Vec::new, |replica_sets| {
+            replica_sets.in_namespace(workload.namespace)
+        });
         let pods = pods::of_workload(
             self.shared.profile.pods,
             workload,
@@ -90,18 +96,17 @@ impl<K: Tracked> WorkloadReconciler<K> {
         is_matched.then_some(scrape)
     }
 
-    /// The namespace's ReplicaSets, where they are needed. The first Deployment starts their cache
+    /// The cache of ReplicaSets, where it is needed. The first Deployment starts their cache
     /// under releases that look at owners, whether or not its namespace is looked at.
-    async fn replica_sets(&self, workload: &Workload<'_>) -> Vec<Arc<ReplicaSet>> {
+    async fn replica_sets(&self, workload: &Workload<'_>) -> Option<&Informer<ReplicaSet>> {
         let profile = self.shared.profile;
         let needed = profile.pods == PodAttribution::OwnerChain
             && profile.reconcile.replica_sets == ReplicaSetInformer::DeploymentReconcile
             && *workload.kind == DEPLOYMENT;
         if !needed {
-            return Vec::new();
+            return None;
         }
-        let replica_sets = self.shared.replica_sets.synced().await;
-        replica_sets.in_namespace(workload.namespace)
+        Some(self.shared.replica_sets.synced().await)
     }
 
     fn count(&self, outcome: &str) {
@@ -195,7 +200,7 @@ impl<K: Tracked> Reconciler<ObjectKey> for WorkloadReconciler<K> {
         let aibom_name = name::aibom(K::KIND.group, K::KIND.kind, workload.name);
         let aibom_key = ObjectKey::new(workload.namespace, aibom_name);
         let scrape = if settings.selects(namespace.metadata.labels.as_ref()) {
-            self.scrape(&workload, &replica_sets, &settings)
+            self.scrape(&workload, replica_sets, &settings)
         } else {
             self.count("not_opted_in");
             None
