@@ -4,6 +4,7 @@
 //!
 //! - [`cli`]: argument types, one file per verb, exit codes;
 //! - [`cluster`]: everything said to an API server;
+//! - [`workloads`]: load, generated and applied;
 //! - [`plane`]: the private local control plane;
 //! - [`node`]: the virtual node that makes helm moves true rollouts;
 //! - [`host`]: what this machine gives to both: child processes, free ports, private files;
@@ -24,3 +25,4 @@ pub mod host;
 pub mod node;
 pub mod plane;
 pub mod subject;
+pub mod workloads;

@@ -34,7 +34,7 @@ struct Report<'a> {
 }
 
 pub(crate) async fn run(args: DoctorArgs, context: Context) -> Result<Exit, Failure> {
-    let request = args.binaries.request(Tool::ALL.to_vec())?;
+    let request = args.binaries.request(Tool::USUAL.to_vec())?;
     let located = binaries::locate(&context.dirs, &Launcher::current(), &request).await;
     let will_build = located.iter().any(|located| {
         matches!(&located.availability, Availability::Obtainable(ways)

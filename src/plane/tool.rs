@@ -1,4 +1,4 @@
-//! The programs that the local plane is made of, and the families that they are released in.
+//! The programs that the local plane is made of or used with, and the families that they are released in.
 
 use std::fmt;
 
@@ -24,13 +24,15 @@ pub enum Tool {
     Helm3,
     /// Helm, major version 4.
     Helm4,
+    /// The command-line client of Kubernetes. Nothing here needs it; it is obtained for whoever asks.
+    Kubectl,
 }
 
 /// Programs that are versioned and released together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Family {
-    /// kube-apiserver, kube-controller-manager and kube-scheduler.
+    /// kube-apiserver, kube-controller-manager, kube-scheduler and kubectl.
     Kubernetes,
     /// etcd.
     Etcd,
@@ -42,7 +44,18 @@ pub enum Family {
 
 impl Tool {
     /// Every program, in the order in which they are obtained.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
+        Self::Etcd,
+        Self::KubeApiserver,
+        Self::KubeControllerManager,
+        Self::KubeScheduler,
+        Self::Helm3,
+        Self::Helm4,
+        Self::Kubectl,
+    ];
+
+    /// The programs that are obtained where none is named.
+    pub const USUAL: [Self; 6] = [
         Self::Etcd,
         Self::KubeApiserver,
         Self::KubeControllerManager,
@@ -70,6 +83,7 @@ impl Tool {
             Self::KubeControllerManager => "kube-controller-manager",
             Self::KubeScheduler => "kube-scheduler",
             Self::Helm3 | Self::Helm4 => "helm",
+            Self::Kubectl => "kubectl",
         }
     }
 
@@ -78,9 +92,10 @@ impl Tool {
     pub fn family(self) -> Family {
         match self {
             Self::Etcd => Family::Etcd,
-            Self::KubeApiserver | Self::KubeControllerManager | Self::KubeScheduler => {
-                Family::Kubernetes
-            }
+            Self::KubeApiserver
+            | Self::KubeControllerManager
+            | Self::KubeScheduler
+            | Self::Kubectl => Family::Kubernetes,
             Self::Helm3 => Family::Helm3,
             Self::Helm4 => Family::Helm4,
         }

@@ -39,6 +39,7 @@ pub(crate) fn program(tool: Tool, version: &str) -> String {
     let words = match tool {
         Tool::Etcd => format!("etcd Version: {version}"),
         Tool::Helm3 | Tool::Helm4 => format!("v{version}"),
+        Tool::Kubectl => format!("Client Version: v{version}"),
         _ => format!("Kubernetes v{version}"),
     };
     format!("#!/bin/sh\necho '{words}'\nexit 0\n")

@@ -16,7 +16,7 @@ use crate::plane::tool::Tool;
 /// Arguments of `plane install`.
 #[derive(Debug, Args)]
 pub(crate) struct InstallArgs {
-    /// Only these programs.
+    /// These programs instead of the usual ones, which are all but kubectl.
     #[arg(long, value_enum, value_delimiter = ',', env = "AIBOM_QUAL_ONLY")]
     only: Vec<Tool>,
     #[command(flatten)]
@@ -46,7 +46,7 @@ impl<'a> From<&'a Binary> for Row<'a> {
 
 pub(crate) async fn run(args: InstallArgs, context: &Context) -> Result<Exit, Failure> {
     let tools = if args.only.is_empty() {
-        Tool::ALL.to_vec()
+        Tool::USUAL.to_vec()
     } else {
         args.only
     };

@@ -37,8 +37,14 @@ pub fn of_workload<'p>(
     match attribution {
         PodAttribution::MatchLabels => selected.collect(),
         PodAttribution::OwnerChain => {
+            let selected: Vec<_> = selected.collect();
+            if selected.is_empty() {
+                // Else every workload would look at every ReplicaSet of its namespace for nothing.
+                return selected;
+            }
             let owners = pod_owners(workload, replica_sets);
             selected
+                .into_iter()
                 .filter(|pod| owner_uid(&pod.metadata).is_some_and(|uid| owners.contains(uid)))
                 .collect()
         }

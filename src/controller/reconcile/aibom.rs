@@ -5,8 +5,8 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::api::{DeleteParams, PostParams};
-use kube::core::ApiResource;
-use kube::{Api, Client};
+use kube::core::{ApiResource, Request};
+use kube::{Api, Client, Resource as _};
 
 use crate::controller::api::aibom::{AibomSpec, WorkloadReference};
 use crate::controller::api::object::{Versioned, resource};
@@ -163,11 +163,8 @@ impl Writer {
     /// [`WriteError::Request`] when the server refuses for another reason than a conflict.
     pub async fn put_status(&self, aibom: &Aibom, kind: &str) -> Result<Outcome, WriteError> {
         let key = ObjectKey::of(aibom);
-        let api = self.api(&key.namespace);
-        let parameters = PostParams::default();
-        let written = api.replace_status(&key.name, &parameters, aibom).await;
-        let error = match written {
-            Ok(_) => return Ok(Outcome::Done),
+        let error = match self.send_status(&key, aibom).await {
+            Ok(()) => return Ok(Outcome::Done),
             Err(kube::Error::Api(status)) if status.is_conflict() => return Ok(Outcome::Requeue),
             Err(error) => error,
         };
@@ -183,6 +180,17 @@ impl Writer {
             message: format!("failed to persist AIBOM status: {error}"),
         });
         Err(failed("update the status of", &key, error))
+    }
+
+    /// The answer is the object once more. It is not read as one: the watch brings it in any case, and
+    /// reading it costs as much as everything else about the request.
+    async fn send_status(&self, key: &ObjectKey, aibom: &Aibom) -> Result<(), kube::Error> {
+        let url = Aibom::url_path(&self.resource, Some(&key.namespace));
+        let body = serde_json::to_vec(aibom).map_err(kube::Error::SerdeError)?;
+        let request = Request::new(url)
+            .replace_subresource("status", &key.name, &PostParams::default(), body)
+            .map_err(kube::Error::BuildRequest)?;
+        self.client.request_text(request).await.map(drop)
     }
 }
 

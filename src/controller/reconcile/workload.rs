@@ -105,7 +105,7 @@ impl<K: Tracked> WorkloadReconciler<K> {
     fn scrape(
         &self,
         workload: &Workload<'_>,
-        replica_sets: &[Arc<ReplicaSet>],
+        replica_sets: Option<&Informer<ReplicaSet>>,
         absorbed: &[Absorbed],
         settings: &Settings,
     ) -> Scrape {
@@ -115,6 +115,12 @@ impl<K: Tracked> WorkloadReconciler<K> {
         } else {
             self.shared.pods.in_namespace(workload.namespace)
         };
+        // Without pods nobody asks whose they are; going through the ReplicaSets for each workload would
+        // cost the square of their number.
+        let replica_sets = replica_sets.filter(|_| !listed.is_empty());
+        let replica_sets = replica_sets.map_or_else(Vec::new, |replica_sets| {
+            replica_sets.in_namespace(workload.namespace)
+        });
         let mut pods = pods::of_workload(
             attribution,
             workload,
@@ -122,7 +128,7 @@ impl<K: Tracked> WorkloadReconciler<K> {
             replica_sets.iter().map(|set| &**set),
         );
         for child in absorbed {
-            pods.extend(child.pods(attribution, &listed, replica_sets));
+            pods.extend(child.pods(attribution, &listed, &replica_sets));
         }
         let mut scrape = settings.detector.scrape(workload, &pods);
         for error in &scrape.errors {
@@ -141,12 +147,12 @@ impl<K: Tracked> WorkloadReconciler<K> {
     }
 
     /// What is to be reported of the workload, if anything. How that was decided is counted.
-    async fn wanted(
-        &self,
+    async fn wanted<'a>(
+        &'a self,
         key: &ObjectKey,
         object: &K,
         namespace: &Namespace,
-        mut replica_sets: Vec<Arc<ReplicaSet>>,
+        mut replica_sets: Option<&'a Informer<ReplicaSet>>,
         settings: &Settings,
     ) -> Option<Scrape> {
         if !settings.selects(namespace.metadata.labels.as_ref()) {
@@ -175,12 +181,11 @@ impl<K: Tracked> WorkloadReconciler<K> {
             absorbed = lineage
                 .absorbed(kinds, workload.namespace, workload.uid)
                 .await;
-            if replica_sets.is_empty() && absorbed.iter().any(|child| *child.kind() == DEPLOYMENT) {
-                let all = self.shared.replica_sets.synced().await;
-                replica_sets = all.in_namespace(workload.namespace);
+            if replica_sets.is_none() && absorbed.iter().any(|child| *child.kind() == DEPLOYMENT) {
+                replica_sets = Some(self.shared.replica_sets.synced().await);
             }
         }
-        let scrape = self.scrape(&workload, &replica_sets, &absorbed, settings);
+        let scrape = self.scrape(&workload, replica_sets, &absorbed, settings);
         let is_matched = scrape.confidence != Confidence::Unresolved;
         self.count(match (is_resolved, is_matched) {
             (false, _) => "rollup_unresolved",
@@ -190,18 +195,17 @@ impl<K: Tracked> WorkloadReconciler<K> {
         is_matched.then_some(scrape)
     }
 
-    /// The namespace's ReplicaSets, where they are needed. The first Deployment starts their cache
+    /// The cache of ReplicaSets, where it is needed. The first Deployment starts their cache
     /// under releases that look at owners, whether or not its namespace is looked at.
-    async fn replica_sets(&self, workload: &Workload<'_>) -> Vec<Arc<ReplicaSet>> {
+    async fn replica_sets(&self, workload: &Workload<'_>) -> Option<&Informer<ReplicaSet>> {
         let profile = self.shared.profile;
         let needed = profile.pods == PodAttribution::OwnerChain
             && profile.reconcile.replica_sets == ReplicaSetInformer::DeploymentReconcile
             && *workload.kind == DEPLOYMENT;
         if !needed {
-            return Vec::new();
+            return None;
         }
-        let replica_sets = self.shared.replica_sets.synced().await;
-        replica_sets.in_namespace(workload.namespace)
+        Some(self.shared.replica_sets.synced().await)
     }
 
     fn count(&self, outcome: &str) {

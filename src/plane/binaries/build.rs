@@ -66,6 +66,13 @@ impl<'a> Builder<'a> {
             family,
             version: want.version.clone(),
         })?;
+        if !pin.declares(want.tool) {
+            return Err(Reason::NotDeclared {
+                tool: want.tool,
+                family,
+                version: want.version.clone(),
+            });
+        }
         let go = match &self.go {
             Some(known) => known.clone(),
             None => {

@@ -244,6 +244,9 @@ fn no_source_hint(attempts: &[Attempt]) -> String {
                 pinned.join(", ")
             )
         }
+        Some(Reason::NotDeclared { .. }) => {
+            format!("name a reachable mirror with --mirror, {by_hand}")
+        }
         _ => format!("allow a download or a build, {by_hand}"),
     }
 }

@@ -26,7 +26,10 @@ impl Release {
         let Want { tool, version } = want;
         let arch = platform.go_arch();
         match tool {
-            Tool::KubeApiserver | Tool::KubeControllerManager | Tool::KubeScheduler => {
+            Tool::KubeApiserver
+            | Tool::KubeControllerManager
+            | Tool::KubeScheduler
+            | Tool::Kubectl => {
                 let name = tool.file_name();
                 Self {
                     host: "dl.k8s.io",

@@ -84,6 +84,14 @@ impl Pin {
             .find(|pin| pin.family == family && pin.version == *version)
     }
 
+    /// Whether these modules are known to hold all that this program is built from: their `go.mod`
+    /// names its package.
+    pub(super) fn declares(&self, tool: Tool) -> bool {
+        let package = package(tool);
+        let mut lines = self.go_mod.lines();
+        lines.any(|line| line.trim().trim_start_matches("tool ") == package)
+    }
+
     /// The linker flags. Without the stamped version an API server calls itself v0.0.0 and fails the
     /// `kubeVersion` of charts.
     pub(super) fn ldflags(&self) -> String {
@@ -142,6 +150,7 @@ pub(super) fn package(tool: Tool) -> &'static str {
         Tool::KubeScheduler => "k8s.io/kubernetes/cmd/kube-scheduler",
         Tool::Helm3 => "helm.sh/helm/v3/cmd/helm",
         Tool::Helm4 => "helm.sh/helm/v4/cmd/helm",
+        Tool::Kubectl => "k8s.io/kubernetes/cmd/kubectl",
     }
 }
 
@@ -178,11 +187,7 @@ mod tests {
         for tool in Tool::ALL {
             let version = wanted(tool, &DEFAULT_KUBERNETES);
             let pin = Pin::of(tool.family(), &version).expect("pinned");
-            let declared = pin
-                .go_mod
-                .lines()
-                .any(|line| line.trim().trim_start_matches("tool ") == package(tool));
-            assert!(declared, "{tool}");
+            assert!(pin.declares(tool), "{tool}");
         }
         assert!(pinned_kubernetes().contains(&DEFAULT_KUBERNETES));
     }

@@ -68,6 +68,7 @@ impl Probe<'_> {
     async fn version(&self, tool: Tool, path: &Path) -> Result<Version, Problem> {
         let args: &[&str] = match tool {
             Tool::Helm3 | Tool::Helm4 => &["version", "--template", "{{.Version}}"],
+            Tool::Kubectl => &["version", "--client"],
             _ => &["--version"],
         };
         let printed = output(self.launcher, path, args, &[], self.deadline)
@@ -93,6 +94,7 @@ fn parse(tool: Tool, printed: &str) -> Option<Version> {
             line.strip_prefix("Kubernetes v")?
         }
         Tool::Helm3 | Tool::Helm4 => line.strip_prefix('v')?,
+        Tool::Kubectl => line.strip_prefix("Client Version: v")?,
     };
     Version::parse(version).ok()
 }
@@ -258,6 +260,14 @@ mod tests {
             Some("3.6.15")
         );
         assert_eq!(parsed(Tool::Helm4, "v4.3.1").as_deref(), Some("4.3.1"));
+        assert_eq!(
+            parsed(
+                Tool::Kubectl,
+                "Client Version: v1.36.3\nKustomize Version: v5.8.1\n"
+            )
+            .as_deref(),
+            Some("1.36.3")
+        );
         assert_eq!(parsed(Tool::Helm3, "3.22.0"), None);
         assert_eq!(parsed(Tool::KubeApiserver, "Kubernetes 1.36.3"), None);
         assert_eq!(parsed(Tool::KubeApiserver, "Kubernetes v1.36"), None);

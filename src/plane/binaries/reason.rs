@@ -6,7 +6,7 @@ use std::time::Duration;
 use semver::Version;
 
 use super::source::Source;
-use crate::plane::tool::Family;
+use crate::plane::tool::{Family, Tool};
 
 /// Why a file cannot serve as the wanted program.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -202,6 +202,16 @@ pub enum Reason {
     #[error("there are no pinned Go modules of {family} {version}")]
     NotPinned {
         /// The family.
+        family: Family,
+        /// The version asked for.
+        version: Version,
+    },
+    /// There are pinned modules of this version, but not all that the program is built from.
+    #[error("the pinned Go modules of {family} {version} lack some of what {tool} is built from")]
+    NotDeclared {
+        /// The program.
+        tool: Tool,
+        /// Its family.
         family: Family,
         /// The version asked for.
         version: Version,

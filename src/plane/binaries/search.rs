@@ -20,6 +20,7 @@ fn names(tool: Tool) -> &'static [&'static str] {
         Tool::KubeScheduler => &["kube-scheduler"],
         Tool::Helm3 => &["helm3", "helm"],
         Tool::Helm4 => &["helm4", "helm"],
+        Tool::Kubectl => &["kubectl"],
     }
 }
 
