@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::LogParams;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 const METRICS: u16 = 8080;
 
@@ -68,14 +68,27 @@ pub(crate) async fn scrape_to_the_end(pods: &Api<Pod>, name: &str) -> usize {
     }
 }
 
-/// Keeps one connection open; it ends with the pod only.
+/// Keeps one connection busy, which a server that hears nothing would close; it ends with the pod and
+/// for nothing less.
 pub(crate) async fn hold_to_the_end(pods: &Api<Pod>, name: &str) {
     let forward = pods.portforward(name, &[METRICS]).await;
     let mut forward = forward.expect("a forward");
-    let mut stream = forward.take_stream(METRICS).expect("a stream");
-    let mut nothing = Vec::new();
-    // However it ends.
-    let _ = stream.read_to_end(&mut nothing).await;
+    let stream = forward.take_stream(METRICS).expect("a stream");
+    let (mut answers, mut requests) = tokio::io::split(stream);
+    let ask = async {
+        let request = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
+        // The answers tell when it is over.
+        while requests.write_all(request).await.is_ok() {
+            sleep(Duration::from_secs(1)).await;
+        }
+        std::future::pending::<()>().await;
+    };
+    let mut nowhere = tokio::io::sink();
+    tokio::select! {
+        // However it ends.
+        _ = tokio::io::copy(&mut answers, &mut nowhere) => {}
+        () = ask => {}
+    }
     assert_ending(pods, name, "the connection ended").await;
 }
 
