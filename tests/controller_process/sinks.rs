@@ -191,7 +191,7 @@ impl Scene {
             };
             let status = self.aibom(name, is_of_last).await;
             let before = self.posted(name).len();
-            tokio::time::sleep(Duration::from_secs(2)).await;
+            tokio::time::sleep(Duration::from_secs(8)).await;
             if self.posted(name).len() == before {
                 return status;
             }
