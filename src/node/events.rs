@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 use super::journal::Journal;
 use super::time;
-use super::uplink::Uplink;
+use super::uplink::{Lane, Uplink};
 use crate::cluster::fault::Fault;
 
 /// Events that wait to be sent. More are lost, as those of any other program that reports too much.
@@ -122,8 +122,10 @@ impl Outbox {
             let namespace = note.subject.namespace.clone().unwrap_or_default();
             let api: Api<Event> = Api::namespaced(uplink.client(), &namespace);
             let event = tally.count(&note, &self.node);
-            if let Err(fault) = write(&uplink, &api, event).await {
-                journal.note(&format!("event {} is lost: {fault}", note.reason));
+            match write(&uplink, &api, event).await {
+                // A namespace that is being deleted takes no events, from a kubelet neither.
+                Ok(()) | Err(Fault::NamespaceTerminating { .. }) => {}
+                Err(fault) => journal.note(&format!("event {} is lost: {fault}", note.reason)),
             }
         }
     }
@@ -136,7 +138,7 @@ async fn write(uplink: &Uplink, api: &Api<Event>, event: Event) -> Result<(), Fa
         let change = json!({"count": event.count, "lastTimestamp": event.last_timestamp});
         let (params, patch) = (PatchParams::default(), Patch::Merge(change));
         let request = || api.patch(&name, &params, &patch);
-        match uplink.persist("an event", request).await {
+        match uplink.persist(Lane::Node, "an event", request).await {
             Ok(_) => return Ok(()),
             // Events vanish after an hour.
             Err(Fault::NotFound { .. }) => {}
@@ -145,7 +147,7 @@ async fn write(uplink: &Uplink, api: &Api<Event>, event: Event) -> Result<(), Fa
     }
     let params = PostParams::default();
     let request = || api.create(&params, &event);
-    match uplink.persist("an event", request).await {
+    match uplink.persist(Lane::Node, "an event", request).await {
         // The answer to the first attempt was lost.
         Ok(_) | Err(Fault::AlreadyExists { .. }) => Ok(()),
         Err(fault) => Err(fault),

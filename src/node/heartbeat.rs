@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::journal::Journal;
 use super::registration::{Identity, owner};
 use super::time;
-use super::uplink::{Trouble, Uplink};
+use super::uplink::{Lane, Trouble, Uplink};
 use crate::cluster::fault::Fault;
 
 /// The namespace of the Leases of nodes.
@@ -72,7 +72,7 @@ async fn renew(name: &str, node: &Node, uplink: &Uplink, api: &Api<Lease>) -> Re
     let params = PatchParams::default();
     let patch = Patch::Merge(body(Value::Null));
     match uplink
-        .attempt_at_once(api.patch(name, &params, &patch))
+        .attempt(Lane::Node, api.patch(name, &params, &patch))
         .await
     {
         Ok(_) => Ok(()),
@@ -80,7 +80,9 @@ async fn renew(name: &str, node: &Node, uplink: &Uplink, api: &Api<Lease>) -> Re
             let lease = serde_json::from_value(body(json!(NAMESPACE)));
             let lease = lease.map_err(|error| Fault::Other(error.to_string()))?;
             let params = PostParams::default();
-            let made = uplink.attempt_at_once(api.create(&params, &lease)).await;
+            let made = uplink
+                .attempt(Lane::Node, api.create(&params, &lease))
+                .await;
             made.map(|_| ())
         }
         Err(fault) => Err(fault),

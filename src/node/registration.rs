@@ -12,7 +12,7 @@ use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use super::status::HOST;
-use super::uplink::Uplink;
+use super::uplink::{Lane, Uplink};
 use crate::cluster::fault::Fault;
 
 /// What the node offers. Nothing here is ever used up: a scheduler must not be what a rollout waits
@@ -158,12 +158,14 @@ impl Identity {
         let api: Api<Node> = Api::all(uplink.client());
         let (params, object) = (PostParams::default(), self.object());
         let made = uplink
-            .persist("the registration", || api.create(&params, &object))
+            .persist(Lane::Node, "the registration", || {
+                api.create(&params, &object)
+            })
             .await;
         match made {
             Err(Fault::AlreadyExists { .. }) => {
                 uplink
-                    .persist("a look at the node", || api.get(&self.name))
+                    .persist(Lane::Node, "a look at the node", || api.get(&self.name))
                     .await
             }
             made => made,
@@ -181,7 +183,7 @@ impl Identity {
         let patch = Patch::Strategic(json!({"status": status}));
         let params = PatchParams::default();
         uplink
-            .attempt_at_once(api.patch_status(&self.name, &params, &patch))
+            .attempt(Lane::Node, api.patch_status(&self.name, &params, &patch))
             .await
     }
 }

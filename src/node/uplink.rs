@@ -13,8 +13,17 @@ use crate::cluster::fault::{Fault, diagnose};
 
 /// For one answer. A starved API server takes seconds.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(10);
-/// Requests at a time: two hundred pods that start at once must not keep the heartbeat waiting.
+/// Requests of pods at a time.
 const AT_A_TIME: usize = 24;
+
+/// Who waits for whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lane {
+    /// Requests of pods take turns: two hundred that start at once must not flood the API server.
+    Pods,
+    /// The node's own requests, one at a time each, go past them.
+    Node,
+}
 
 /// The one way of every write to the API server.
 pub(super) struct Uplink {
@@ -62,21 +71,17 @@ impl Uplink {
         }
     }
 
-    /// Sends a request that others may have to wait for; at most once.
+    /// Sends a request, once.
     pub(super) async fn attempt<T>(
         &self,
+        lane: Lane,
         request: impl Future<Output = kube::Result<T>>,
     ) -> Result<T, Fault> {
-        // Closed by nobody; a permit that cannot be had bounds nothing.
-        let _permit = self.permits.acquire().await.ok();
-        self.attempt_at_once(request).await
-    }
-
-    /// The same for requests that must not wait for those of the pods.
-    pub(super) async fn attempt_at_once<T>(
-        &self,
-        request: impl Future<Output = kube::Result<T>>,
-    ) -> Result<T, Fault> {
+        let _permit = match lane {
+            // Closed by nobody; a permit that cannot be had bounds nothing.
+            Lane::Pods => self.permits.acquire().await.ok(),
+            Lane::Node => None,
+        };
         self.audible().await;
         match timeout(ANSWER_DEADLINE, request).await {
             Ok(Ok(answer)) => Ok(answer),
@@ -92,6 +97,7 @@ impl Uplink {
     /// A fault that does not pass by itself.
     pub(super) async fn persist<T, F>(
         &self,
+        lane: Lane,
         what: &str,
         mut request: impl FnMut() -> F,
     ) -> Result<T, Fault>
@@ -100,7 +106,7 @@ impl Uplink {
     {
         let mut trouble = Trouble::new(&self.journal, what);
         loop {
-            match self.attempt(request()).await {
+            match self.attempt(lane, request()).await {
                 Err(fault) if passes(&fault) => trouble.wait(&fault).await,
                 Err(fault) => return Err(fault),
                 Ok(answer) => {

@@ -102,6 +102,17 @@ pub(crate) async fn pod(
     .await
 }
 
+/// Waits until a pod's object has vanished.
+pub(crate) async fn gone(pods: &Api<Pod>, name: &str) {
+    eventually(&format!("the end of {name}"), async || {
+        Ok(match pods.get_opt(name).await? {
+            None => Look::Done(()),
+            Some(pod) => Look::NotYet(serde_json::to_string(&pod.status).unwrap_or_default()),
+        })
+    })
+    .await;
+}
+
 /// The status of the first container that is none of init.
 pub(crate) fn container(pod: &Pod) -> Option<&ContainerStatus> {
     pod.status.as_ref()?.container_statuses.as_ref()?.first()

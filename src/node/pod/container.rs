@@ -1,4 +1,4 @@
-//! One container of a pod: pulled, started, judged, ended and started again.
+//! One container of a pod: started, judged, ended and started again.
 
 use std::time::Duration;
 
@@ -18,8 +18,6 @@ use crate::node::view::ContainerView;
 /// A container that cannot be configured is tried again this often, as often as a kubelet looks at a
 /// pod that it could not bring up; it also reminds of a back-off this often.
 const RETRY: Duration = Duration::from_secs(10);
-/// How long a failed attempt can be seen before the wait for the next one.
-const SEEN: Duration = Duration::from_secs(1);
 
 /// Whoever sees to one container.
 pub(super) struct Supervisor<'a> {
@@ -71,7 +69,7 @@ impl Supervisor<'_> {
         record.restarts + u32::from(record.was_started())
     }
 
-    fn record(&self) -> ContainerRecord {
+    pub(super) fn record(&self) -> ContainerRecord {
         let record = self.worker.record.borrow();
         match self.slot {
             Slot::Init(number) => record.init[number].clone(),
@@ -94,7 +92,7 @@ impl Supervisor<'_> {
             .show(|pod| change(pod.containers.entry(name).or_default()));
     }
 
-    fn event(&self, kind: Kind, reason: &'static str, message: String) {
+    pub(super) fn event(&self, kind: Kind, reason: &'static str, message: String) {
         let part = match self.slot {
             Slot::Init(_) => "initContainers",
             Slot::Main(_) => "containers",
@@ -105,93 +103,15 @@ impl Supervisor<'_> {
         recorder.event(subject, kind, reason, message);
     }
 
-    fn is_main(&self) -> bool {
+    pub(super) fn is_main(&self) -> bool {
         matches!(self.slot, Slot::Main(_))
     }
 
-    fn image(&self) -> &str {
+    pub(super) fn image(&self) -> &str {
         self.container.image.as_deref().unwrap_or_default()
     }
 
-    /// Pulls the image, trying until it is there.
-    async fn pull(&self) -> Pulled {
-        let image = self.image();
-        let mut backoff = Backoff::image_pull();
-        loop {
-            let (reason, error) = match self.pull_once().await {
-                Ok(pulled) => return pulled,
-                Err(failure) => failure,
-            };
-            self.event(
-                Kind::Warning,
-                "Failed",
-                format!("Failed to pull image \"{image}\": {error}"),
-            );
-            self.event(Kind::Warning, "Failed", format!("Error: {reason}"));
-            self.wait_as(reason, Some(error.clone()));
-            sleep(SEEN).await;
-            self.event(
-                Kind::Normal,
-                "BackOff",
-                format!("Back-off pulling image \"{image}\""),
-            );
-            self.event(
-                Kind::Warning,
-                "Failed",
-                "Error: ImagePullBackOff".to_owned(),
-            );
-            let message = format!("Back-off pulling image \"{image}\": {reason}: {error}");
-            self.wait_as("ImagePullBackOff", Some(message));
-            sleep(backoff.after(Instant::now())).await;
-        }
-    }
-
-    /// One attempt; why it failed, as reason and message.
-    async fn pull_once(&self) -> Result<Pulled, (&'static str, String)> {
-        use crate::node::image::ImageError;
-        let image = self.image();
-        let faults = self.worker.faults();
-        if faults.image_pull_fails {
-            self.event(
-                Kind::Normal,
-                "Pulling",
-                format!("Pulling image \"{image}\""),
-            );
-            let error = format!("{image}: the pod asks for a failure by annotation");
-            return Err(("ErrImagePull", error));
-        }
-        let pulled = match self.worker.kubelet.options.images.pull(image) {
-            Ok(pulled) => pulled,
-            Err(error @ ImageError::Invalid(_)) => {
-                return Err(("InvalidImageName", error.to_string()));
-            }
-            Err(error @ ImageError::NotFound(_)) => {
-                self.event(
-                    Kind::Normal,
-                    "Pulling",
-                    format!("Pulling image \"{image}\""),
-                );
-                return Err(("ErrImagePull", error.to_string()));
-            }
-        };
-        let first = !self.record().was_started();
-        let message = match faults.slow_start.filter(|_| self.is_main() && first) {
-            Some(slow) => {
-                self.event(
-                    Kind::Normal,
-                    "Pulling",
-                    format!("Pulling image \"{image}\""),
-                );
-                sleep(slow).await;
-                format!("Successfully pulled image \"{image}\" in {slow:?}")
-            }
-            None => format!("Container image \"{image}\" already present on machine"),
-        };
-        self.event(Kind::Normal, "Pulled", message);
-        Ok(pulled)
-    }
-
-    fn wait_as(&self, reason: &'static str, message: Option<String>) {
+    pub(super) fn wait_as(&self, reason: &'static str, message: Option<String>) {
         self.change(|container| {
             if let State::Terminated(ended) = &container.state {
                 container.last = Some(ended.clone());
@@ -442,7 +362,7 @@ impl Supervisor<'_> {
         );
         let message = format!(
             "back-off {} restarting failed container={name} pod={place}",
-            go_duration(delay)
+            time::go_duration(delay)
         );
         self.wait_as("CrashLoopBackOff", Some(message));
         let until = Instant::now() + delay;
@@ -466,24 +386,5 @@ fn as_killed(finished: Finished) -> Finished {
         exit_code: 128 + KILL,
         signal: Some(KILL),
         ..finished
-    }
-}
-
-/// As Go prints a duration of whole seconds.
-fn go_duration(duration: Duration) -> String {
-    match (duration.as_secs() / 60, duration.as_secs() % 60) {
-        (0, seconds) => format!("{seconds}s"),
-        (minutes, seconds) => format!("{minutes}m{seconds}s"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn durations_are_printed_as_go_prints_them() {
-        let text = |seconds| go_duration(Duration::from_secs(seconds));
-        assert_eq!([text(10), text(80), text(300)], ["10s", "1m20s", "5m0s"]);
     }
 }

@@ -6,6 +6,7 @@
 mod container;
 mod control;
 mod publish;
+mod pull;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,7 +28,7 @@ use super::journal::Journal;
 use super::options::NodeOptions;
 use super::status::{Record, RestartPolicy};
 use super::time;
-use super::uplink::Uplink;
+use super::uplink::{Lane, Uplink};
 use super::view::{ContainerView, PodKey, PodView, Pods};
 use crate::cluster::fault::Fault;
 
@@ -228,7 +229,12 @@ impl Worker {
         let PodKey { namespace, name } = &self.key;
         let what = format!("the deletion of {namespace}/{name}");
         let request = || api.delete(name, &params);
-        match self.kubelet.uplink.persist(&what, request).await {
+        match self
+            .kubelet
+            .uplink
+            .persist(Lane::Pods, &what, request)
+            .await
+        {
             Ok(_) | Err(Fault::NotFound { .. } | Fault::Conflict { .. }) => {}
             Err(fault) => self
                 .kubelet

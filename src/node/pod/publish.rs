@@ -8,7 +8,7 @@ use tokio::time::sleep;
 
 use super::Worker;
 use crate::cluster::fault::Fault;
-use crate::node::uplink::{Trouble, passes};
+use crate::node::uplink::{Lane, Trouble, passes};
 use crate::node::{status, time};
 
 /// After a refusal that a later attempt may not meet.
@@ -137,7 +137,7 @@ impl Worker {
         let patch = Patch::Strategic(patch.map_err(|error| Fault::Other(error.to_string()))?);
         let params = PatchParams::default();
         let request = api.patch_status(&self.key.name, &params, &patch);
-        self.kubelet.uplink.attempt(request).await
+        self.kubelet.uplink.attempt(Lane::Pods, request).await
     }
 }
 
