@@ -474,7 +474,10 @@ impl Lineage {
             return None;
         }
         match (group, owner.kind.as_str()) {
-            ("", "Pod") => Some(essence(self.0.pods.get(&key)?.meta())),
+            ("", "Pod") => {
+                self.0.pods.sync_flag().wait().await;
+                Some(essence(self.0.pods.get(&key)?.meta()))
+            }
             ("apps", "ReplicaSet") => {
                 let replica_sets = self.0.replica_sets.synced().await;
                 Some(essence(replica_sets.get(&key)?.meta()))

@@ -1,6 +1,7 @@
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use tokio::time::{Duration, sleep};
 
 use super::*;
 use crate::controller::profile::V1_6_0;
@@ -16,6 +17,7 @@ struct World {
     kinds: WorkloadKinds,
     cron_jobs: Informer<CronJob>,
     jobs: Informer<Job>,
+    pods: Informer<Pod>,
     queues: [Queue<ObjectKey>; 2],
 }
 
@@ -26,11 +28,12 @@ impl World {
         let kinds = settings.kinds.clone();
         let (intermediates, filler) = Intermediates::new(script.client());
         tokio::spawn(filler.run());
+        let pods = Informer::new("Pod");
         let rules = V1_6_0.reconcile.roll_up.expect("rules");
         let (lineage, changes) = Lineage::new(
             rules,
             Current::new(settings),
-            Informer::new("Pod"),
+            pods.clone(),
             ReplicaSets::new(Informer::new("ReplicaSet")),
             intermediates,
         );
@@ -44,6 +47,7 @@ impl World {
             kinds,
             cron_jobs,
             jobs,
+            pods,
             queues,
         };
         sync(&world.cron_jobs);
@@ -127,6 +131,20 @@ async fn what_could_not_be_followed_is_tried_again_when_an_owner_comes() {
     assert_eq!(world.waiting().await, [0, 1]);
     assert!(matches!(world.ancestry(&job).await, Ancestry::Unresolved));
     assert_eq!(world.absorbed("another UID").await, [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_is_looked_for_only_when_all_pods_are_known() {
+    let world = World::new(&Script::new([]));
+    let job: Job = object("a", "j", Some(["v1/Pod", "p", "u"]));
+    let fill = async {
+        sleep(Duration::from_secs(5)).await;
+        world.pods.apply(Event::ListBegin);
+        world.pods.apply(Event::ListObject(object("p", "u", None)));
+        world.pods.apply(Event::ListEnd);
+    };
+    let (ancestry, ()) = tokio::join!(world.ancestry(&job), fill);
+    assert!(matches!(ancestry, Ancestry::Independent));
 }
 
 #[tokio::test(start_paused = true)]
