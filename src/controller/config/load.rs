@@ -3,9 +3,9 @@
 
 use std::fmt;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1 as k8s;
 use kube::core::Selector;
 
+use super::selector;
 use super::sinks::{SinkMaker, shapes};
 use crate::controller::api::config::{AibomControllerConfigSpec, Discovery};
 use crate::controller::api::meta::LabelSelector;
@@ -128,7 +128,7 @@ fn limits(inline_threshold_bytes: i64, stale_threshold: i32) -> Limits {
 }
 
 fn selector(wanted: &LabelSelector) -> Result<Selector, FieldError> {
-    let wrong = |reason: String| {
+    selector::selector(wanted).map_err(|reason| {
         FieldError::new(
             "spec.discovery.namespaceSelector",
             format!(
@@ -136,46 +136,7 @@ fn selector(wanted: &LabelSelector) -> Result<Selector, FieldError> {
                  label-key syntax, malformed matchExpressions operator."
             ),
         )
-    };
-    for requirement in &wanted.match_expressions {
-        let operator = requirement.operator.as_str();
-        let takes_values = match operator {
-            "In" | "NotIn" => true,
-            "Exists" | "DoesNotExist" => false,
-            _ => {
-                let reason = format!("{operator:?} is not a valid label selector operator");
-                return Err(wrong(reason));
-            }
-        };
-        if takes_values == requirement.values.is_empty() {
-            let reason = if takes_values {
-                format!(
-                    "for 'in', 'notin' operators, values set can't be empty (key {:?})",
-                    requirement.key
-                )
-            } else {
-                format!(
-                    "values set must be empty for exists and does not exist (key {:?})",
-                    requirement.key
-                )
-            };
-            return Err(wrong(reason));
-        }
-    }
-    let expressions =
-        wanted
-            .match_expressions
-            .iter()
-            .map(|requirement| k8s::LabelSelectorRequirement {
-                key: requirement.key.clone(),
-                operator: requirement.operator.clone(),
-                values: Some(requirement.values.clone()),
-            });
-    let wanted = k8s::LabelSelector {
-        match_expressions: Some(expressions.collect()),
-        match_labels: Some(wanted.match_labels.clone()),
-    };
-    Selector::try_from(wanted).map_err(|error| wrong(error.to_string()))
+    })
 }
 
 fn runtimes(discovery: &Discovery, errors: &mut Vec<FieldError>) -> Vec<Matcher> {
