@@ -1,7 +1,7 @@
 //! The controller of the configuration: one object, one status write per look at it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use chrono::{DateTime, Utc};
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -111,6 +111,10 @@ impl ConfigReconciler {
         }
     }
 
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn tell(&self, transition: &Transition, object: Option<&ConfigObject>) {
         if let Some(result) = transition.result {
             let counter = &self.metrics.config_reloads;
@@ -161,8 +165,9 @@ impl Reconciler<ObjectKey> for ConfigReconciler {
             Some(schema) => schema.look().await,
             None => Look::Unknown,
         };
-        let before = *self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = *self.state();
         let (after, in_force, transition) = before.after(&found);
+        *self.state() = before.untold(after);
         if let Some(object) = object.as_deref() {
             let mut object = object.clone();
             let skew = look.skew().map(Skew::cause);
@@ -172,7 +177,7 @@ impl Reconciler<ObjectKey> for ConfigReconciler {
             let parameters = PostParams::default();
             match api.replace_status(NAME, &parameters, &object).await {
                 Ok(_) => {}
-                // The state does not advance, so that events may be told again.
+                // What is known does not advance, so that events are told after the next try.
                 Err(kube::Error::Api(status)) if status.is_conflict() => {
                     return Ok(Outcome::Requeue);
                 }
@@ -180,7 +185,7 @@ impl Reconciler<ObjectKey> for ConfigReconciler {
                 Err(error) => return Err(ConfigError(Box::new(error))),
             }
         }
-        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = after;
+        *self.state() = after;
         self.invalid.store(after.is_invalid(), Ordering::Release);
         if let Some(transition) = &transition {
             self.tell(transition, object.as_deref());
