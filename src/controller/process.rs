@@ -441,7 +441,8 @@ impl Process {
             replica_sets.clone(),
             intermediates,
         );
-        let filler = filler.run();
+        let again = lineage.clone();
+        let filler = filler.run(move |news| again.look_at_unresolved(&news));
         self.background.spawn(async { match filler.await {} });
         let changes = changes.run();
         self.background.spawn(async { match changes.await {} });
