@@ -14,7 +14,7 @@ use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client, Config, Resource};
 use serde::de::DeserializeOwned;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::api::object::{ConfigObject, resource};
@@ -110,6 +110,10 @@ pub enum ProcessError {
     /// Another process may lead.
     #[error(transparent)]
     Leadership(#[from] LeadershipLost),
+    /// A controller panicked. Reconciles catch their own panics; this one is a mistake of what is around
+    /// them.
+    #[error("a controller ended unexpectedly")]
+    Ended(#[from] JoinError),
 }
 
 impl ProcessError {
@@ -125,6 +129,7 @@ impl ProcessError {
             Self::Worker(error) => error.hint(),
             Self::NoNamespace => Some("set POD_NAMESPACE".to_owned()),
             Self::Leadership(error) => error.hint(),
+            Self::Ended(_) => Some("report it together with the log".to_owned()),
         }
     }
 }
@@ -169,7 +174,10 @@ pub async fn run(options: Options, stop: CancellationToken) -> Result<(), Proces
     let own_metrics = Arc::new(AibomMetrics::register(&metrics, since(profile))?);
     let user_agent = format!("manager/{}", profile.version);
     let client = connect(server, &user_agent, Arc::clone(&metrics))?;
-    let served = Served::discover(&client).await?;
+    let served = tokio::select! {
+        served = Served::discover(&client) => served?,
+        () = stop.cancelled() => return Ok(()),
+    };
 
     let mut process = Process {
         profile,
@@ -228,9 +236,10 @@ pub async fn run(options: Options, stop: CancellationToken) -> Result<(), Proces
             }
         }
     };
-    process
-        .start(own, loader, recorder, own_metrics, invalid, pod)
-        .await?;
+    tokio::select! {
+        started = process.start(own, loader, recorder, own_metrics, invalid, pod) => started?,
+        () = stop.cancelled() => return Ok(()),
+    }
     process.wait(leader).await
 }
 
@@ -637,15 +646,12 @@ impl Process {
             let Some(ended) = ended else {
                 break;
             };
-            let ended = ended.unwrap_or_else(|error| {
-                // Reconciles catch their own panics; this one is a mistake of the worker's.
-                tracing::error!(error = %error, "a controller panicked");
-                Ok(())
-            });
-            if let Err(error) = ended
-                && result.is_ok()
-            {
-                result = Err(error.into());
+            let ended = match ended {
+                Ok(ended) => ended.map_err(ProcessError::from),
+                Err(error) => Err(error.into()),
+            };
+            if result.is_ok() {
+                result = ended;
             }
             self.stop.cancel();
         }
