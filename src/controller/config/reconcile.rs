@@ -8,7 +8,6 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::PostParams;
 use kube::core::ApiResource;
 use kube::{Api, Client};
-use tokio::time::sleep;
 
 use super::degraded::{Cause, degraded};
 use super::load::{Invalid, Loader};
@@ -22,7 +21,7 @@ use crate::controller::runtime::metrics::aibom::AibomMetrics;
 use crate::controller::runtime::queue::{Add, Queue};
 use crate::controller::runtime::store::{Informer, ObjectKey};
 use crate::controller::runtime::worker::{Outcome, Reconciler};
-use crate::controller::settings::{Current, Settings};
+use crate::controller::settings::Current;
 use crate::controller::third_party::health::WatchHealth;
 
 /// Who says what happened to the configuration.
@@ -98,19 +97,6 @@ pub struct ConfigReconciler {
 }
 
 impl ConfigReconciler {
-    /// Sinks that are replaced keep their connections a little longer, as reconciles that began with
-    /// them may still deliver.
-    fn put_in_force(&self, settings: Settings) {
-        let replaced = self.settings.set(settings);
-        if !replaced.sinks.is_empty() {
-            let after = self.loader.sinks.rules.close_after;
-            tokio::spawn(async move {
-                sleep(after).await;
-                drop(replaced);
-            });
-        }
-    }
-
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -146,12 +132,12 @@ impl Reconciler<ObjectKey> for ConfigReconciler {
         let object = self.configs.get(key);
         let found = match object.as_deref() {
             None => {
-                self.put_in_force(self.loader.defaults.clone());
+                self.settings.set(self.loader.defaults.clone());
                 Found::Missing
             }
             Some(object) => match self.loader.load(&object.spec).await {
                 Ok(settings) => {
-                    self.put_in_force(settings);
+                    self.settings.set(settings);
                     Found::Valid(object.metadata.generation.unwrap_or_default())
                 }
                 // What is in force stays in force: the last good configuration, or defaults.
