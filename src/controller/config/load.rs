@@ -14,9 +14,6 @@ use crate::controller::profile::ConfigRules;
 use crate::controller::settings::Settings;
 use crate::controller::status::Limits;
 
-/// Smallest and largest threshold for documents inside an AIBOM, in bytes.
-const THRESHOLDS: (i64, i64) = (1024, 1_048_576);
-
 /// An error at one field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {message}")]
@@ -92,10 +89,10 @@ impl Loader {
             }
         }
         if let Some(generation) = &spec.bom_generation {
-            settings.limits = limits(
-                generation.inline_threshold_bytes,
-                generation.stale_threshold_reconciles,
-            );
+            settings.limits = Limits {
+                inline_threshold_bytes: generation.inline_threshold_bytes,
+                stale_threshold: generation.stale_threshold_reconciles,
+            };
         }
         let shapes = shapes(&spec.sinks, self.rules.clear_text_credentials);
         if shapes.is_empty() {
@@ -111,19 +108,6 @@ impl Loader {
         } else {
             Err(Invalid(errors))
         }
-    }
-}
-
-fn limits(inline_threshold_bytes: i64, stale_threshold: i32) -> Limits {
-    let (least, most) = THRESHOLDS;
-    let inline_threshold_bytes = if inline_threshold_bytes <= 0 {
-        Limits::default().inline_threshold_bytes
-    } else {
-        inline_threshold_bytes.clamp(least, most)
-    };
-    Limits {
-        inline_threshold_bytes,
-        stale_threshold,
     }
 }
 

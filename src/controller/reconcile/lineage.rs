@@ -17,10 +17,10 @@ use kube::Resource as _;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 
-use super::aibom::group;
 use super::intermediates::{Intermediates, News};
 use super::kinds::Tracked;
 use super::replica_sets::ReplicaSets;
+use crate::controller::api::meta::group;
 use crate::controller::detect::pods::{self, controller_of};
 use crate::controller::profile::kind::{Kind, Origin};
 use crate::controller::profile::{PodAttribution, RollUp};
