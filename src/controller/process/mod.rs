@@ -4,37 +4,26 @@
 //! that is not served is asked for until it is; when it is not in time, the process ends
 //! (`controller.md` G and M).
 
-use std::fmt::Debug;
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex};
+mod controllers;
+mod informers;
 
-use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
-use k8s_openapi::api::batch::v1::{CronJob, Job};
-use k8s_openapi::api::core::v1::{ObjectReference, Pod};
-use kube::core::{ApiResource, GroupVersionKind};
-use kube::{Api, Client, Config, Resource};
-use serde::de::DeserializeOwned;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::{Client, Config};
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::api::object::{ConfigObject, resource};
+use super::api::object::ConfigObject;
 use super::api::release::{ApiKind, ApiVersion};
 use super::config::load::Loader;
 use super::config::sinks::SinkMaker;
-use super::config::{self, reconcile::ConfigReconciler, schema::ServedSchema};
-use super::document::redact::Redactor;
 use super::events::{Happening, Recorder, Severity};
 use super::go_regexp::PatternError;
 use super::leader::{Candidate, Leader, LeadershipLost};
-use super::profile::kind::{CRON_JOB, Kind};
-use super::profile::{self, Profile, ThirdPartyWatch, metric};
-use super::reconcile::Shared;
-use super::reconcile::aibom::{Aibom, Writer};
-use super::reconcile::controller::{Controller, Read};
-use super::reconcile::intermediates::Intermediates;
-use super::reconcile::kinds::{BuiltIn, ThirdParty};
-use super::reconcile::lineage::Lineage;
-use super::reconcile::replica_sets::ReplicaSets;
+use super::profile::{self, Profile, metric};
+use super::reconcile::aibom::Aibom;
 use super::runtime::client::{ClientError, connect};
 use super::runtime::discovery::{DiscoveryError, Served};
 use super::runtime::health::{
@@ -42,18 +31,12 @@ use super::runtime::health::{
 };
 use super::runtime::metrics::aibom::{AibomMetrics, Since};
 use super::runtime::metrics::{Metrics, MetricsError};
-use super::runtime::queue::Queue;
 use super::runtime::store::{Informer, ObjectKey, SyncSet};
-use super::runtime::watch::{Trouble, Watch, dice};
-use super::runtime::worker::{Worker, WorkerError};
-use super::settings::{Current, Settings};
+use super::runtime::watch::dice;
+use super::runtime::worker::WorkerError;
+use super::settings::Settings;
 use super::sink::guard::Guard;
 use super::sink::secret::Secrets;
-use super::third_party::gate::Gate;
-use super::third_party::health::{Regarding, Report, Reporter, WatchHealth};
-use super::third_party::presence::Presence;
-use super::third_party::supervisor::{Rhythm, Supervisor};
-use crate::error_chain::chain;
 
 /// How a process is started.
 #[derive(Clone, Debug)]
@@ -335,298 +318,6 @@ impl Process {
         Ok(())
     }
 
-    /// Starts informers and workers.
-    async fn start(
-        &mut self,
-        own: Own,
-        loader: Loader,
-        recorder: Recorder,
-        own_metrics: Arc<AibomMetrics>,
-        invalid: Arc<AtomicBool>,
-        pod: Option<ObjectReference>,
-    ) -> Result<(), ProcessError> {
-        let profile = self.profile;
-        let api = version(profile.api.in_use);
-        let replica_sets = Informer::<ReplicaSet>::new("ReplicaSet");
-        let settings = Current::new(loader.defaults.clone());
-        let pods = Informer::new("Pod");
-        let on_demand = ReplicaSets::new(replica_sets.clone());
-        let shared = Shared {
-            profile,
-            lineage: self.lineage(&settings, &pods, &on_demand),
-            settings,
-            redactor: Arc::new(Redactor::new(profile.document.redaction)?),
-            namespaces: Informer::new("Namespace"),
-            pods,
-            replica_sets: on_demand,
-            aiboms: own.aiboms,
-            third_party: Gate::default(),
-            writer: Writer::new(
-                self.client.clone(),
-                api,
-                recorder.clone(),
-                Arc::clone(&own_metrics),
-            ),
-            metrics: own_metrics,
-        };
-        // Workers first, so that their handlers hear the initial lists as such.
-        self.track::<Deployment>(&shared);
-        self.track::<StatefulSet>(&shared);
-        self.track::<DaemonSet>(&shared);
-        self.track::<Job>(&shared);
-        if tracks(profile, &CRON_JOB) {
-            self.track::<CronJob>(&shared);
-        }
-        let watches = WatchHealth::default();
-        match profile.reconcile.third_party {
-            ThirdPartyWatch::AtStart => {
-                for kind in profile.third_party_kinds() {
-                    self.track_if_served(kind, &shared).await?;
-                }
-            }
-            ThirdPartyWatch::Supervised {
-                probe,
-                retry_base,
-                retry_max,
-            } => {
-                let rhythm = Rhythm {
-                    probe,
-                    retry_base,
-                    retry_max,
-                };
-                let reporter = Reporter {
-                    health: watches.clone(),
-                    recorder: recorder.clone(),
-                    regarding: regarding(own.configs.clone(), pod.clone()),
-                    metrics: Arc::clone(&shared.metrics),
-                };
-                self.supervise(rhythm, &reporter, &shared);
-            }
-        }
-        self.inform_built_in(&shared.namespaces);
-        self.inform_built_in(&shared.pods);
-        // Each of them watches the AIBOMs that it owns.
-        let controllers = profile.built_in_kinds().count();
-        self.inform_custom(&shared.aiboms, &resource(ApiKind::Aibom, api), controllers);
-        self.inform_later(replica_sets, shared.replica_sets.clone());
-        let configs = resource(ApiKind::ControllerConfig, api);
-        let schema = match profile.config.schema_skew {
-            profile::SchemaSkew::Unnoticed => None,
-            profile::SchemaSkew::Detected(wanted) => {
-                let client = self.client.clone();
-                Some(ServedSchema::new(client, configs.clone(), wanted))
-            }
-        };
-        self.configure(ConfigReconciler {
-            configs: own.configs,
-            client: self.client.clone(),
-            resource: configs,
-            loader,
-            settings: shared.settings,
-            invalid,
-            recorder,
-            pod,
-            metrics: shared.metrics,
-            watches,
-            state: Mutex::default(),
-            schema,
-        });
-        Ok(())
-    }
-
-    /// Makes what knows of owners, if the release rolls workloads up to them.
-    fn lineage(
-        &mut self,
-        settings: &Current,
-        pods: &Informer<Pod>,
-        replica_sets: &ReplicaSets,
-    ) -> Option<Lineage> {
-        let rules = self.profile.reconcile.roll_up?;
-        let (intermediates, filler) = Intermediates::new(self.client.clone());
-        let (lineage, changes) = Lineage::new(
-            rules,
-            settings.clone(),
-            pods.clone(),
-            replica_sets.clone(),
-            intermediates,
-        );
-        let again = lineage.clone();
-        let filler = filler.run(move |news| again.look_at_unresolved(&news));
-        self.background.spawn(async { match filler.await {} });
-        let changes = changes.run();
-        self.background.spawn(async { match changes.await {} });
-        Some(lineage)
-    }
-
-    /// Starts the controller of the configuration.
-    fn configure(&mut self, reconciler: ConfigReconciler) {
-        let name = ApiKind::ControllerConfig.kind().to_lowercase();
-        let (configs, resource) = (reconciler.configs.clone(), reconciler.resource.clone());
-        let queue = Queue::new(&name, &self.metrics);
-        config::reconcile::subscribe(&configs, &queue);
-        let (watches, again) = (reconciler.watches.clone(), queue.clone());
-        self.background.spawn(async move {
-            let look = || again.add(config::reconcile::key());
-            match watches.follow(look).await {}
-        });
-        let worker = Worker::new(&name, queue, reconciler, &self.metrics)
-            .source(configs.sync_flag())
-            .deadline(self.profile.reconcile.deadline);
-        self.workers.spawn(worker.run(self.stop.clone()));
-        self.inform_custom(&configs, &resource, 1);
-    }
-
-    /// Starts the controller of a kind that every cluster serves.
-    fn track<K: BuiltIn>(&mut self, shared: &Shared) {
-        let workloads = Informer::<K>::new(K::KIND.kind);
-        let controller = Controller::new(K::KIND, &workloads, Read::Cache, shared, &self.metrics);
-        self.workers.spawn(controller.run(self.stop.clone()));
-        self.inform_built_in(&workloads);
-    }
-
-    /// Starts the controller of a third-party kind that is served now; otherwise there never is one.
-    async fn track_if_served(
-        &mut self,
-        kind: &'static Kind,
-        shared: &Shared,
-    ) -> Result<(), ProcessError> {
-        let resource = ThirdParty::resource(kind);
-        let wanted = GroupVersionKind::gvk(kind.group, kind.version, kind.kind);
-        if self.served.check(&wanted).is_err() {
-            tracing::info!(
-                logger = "setup",
-                kind = format!("{}.{}", kind.kind, kind.group),
-                "the kind is not served; its objects are not looked at"
-            );
-            return Ok(());
-        }
-        Served::confirm(&self.client, &wanted).await?;
-        let workloads = Informer::new(kind.kind);
-        let read = Read::uncached(self.client.clone(), resource.clone());
-        let controller = Controller::new(kind, &workloads, read, shared, &self.metrics);
-        self.workers.spawn(controller.run(self.stop.clone()));
-        self.inform_custom(&workloads, &resource, 1);
-        Ok(())
-    }
-
-    /// Starts a supervisor for every third-party kind.
-    fn supervise(&mut self, rhythm: Rhythm, reporter: &Reporter, shared: &Shared) {
-        let presence = Presence::new(self.client.clone(), self.served.clone());
-        let asking = presence.clone().run(rhythm.retry_max);
-        self.background.spawn(async { match asking.await {} });
-        for kind in self.profile.third_party_kinds() {
-            let supervisor = Supervisor::new(
-                kind,
-                rhythm,
-                self.client.clone(),
-                presence.clone(),
-                shared.settings.clone(),
-            );
-            let report = Report::new(kind, reporter.clone());
-            let ticket = shared.third_party.ticket();
-            let (own, metrics) = (shared.clone(), Arc::clone(&self.metrics));
-            let make = move |workloads: &Informer<ThirdParty>| {
-                Controller::new(kind, workloads, Read::Cache, &own, &metrics)
-            };
-            let supervised = supervisor.run(make, report, ticket, self.stop.clone());
-            self.workers.spawn(supervised);
-        }
-    }
-
-    /// Fills the cache of a kind that every cluster serves.
-    fn inform_built_in<K>(&mut self, informer: &Informer<K>)
-    where
-        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
-    {
-        self.started.add(informer.sync_flag());
-        let filled = fill(informer.clone(), Api::all(self.client.clone()));
-        self.background.spawn(filled);
-    }
-
-    /// Fills the cache of ReplicaSets once somebody needs it.
-    fn inform_later(&mut self, informer: Informer<ReplicaSet>, replica_sets: ReplicaSets) {
-        let started = self.started.clone();
-        let api = Api::all(self.client.clone());
-        self.background.spawn(async move {
-            replica_sets.wanted().await;
-            started.add(informer.sync_flag());
-            fill(informer, api).await;
-        });
-    }
-
-    /// Fills the caches that probes of readiness ask for, which they do of a process that does not
-    /// lead as well.
-    fn inform_probes(&mut self, own: &Own) {
-        if self.profile.process.readiness == profile::Readiness::Latch {
-            return;
-        }
-        let api = version(self.profile.api.in_use);
-        let (aiboms, configs) = (&own.aiboms, &own.configs);
-        self.inform_served(aiboms, &resource(ApiKind::Aibom, api));
-        self.inform_served(configs, &resource(ApiKind::ControllerConfig, api));
-    }
-
-    /// Fills the cache of a kind if it is served; says whether it is.
-    fn inform_served<K>(&mut self, informer: &Informer<K>, resource: &ApiResource) -> bool
-    where
-        K: Resource<DynamicType = ApiResource>
-            + Clone
-            + Debug
-            + DeserializeOwned
-            + Send
-            + Sync
-            + 'static,
-    {
-        let is_served = self.served.check(&kind_of(resource)).is_ok();
-        if is_served {
-            self.started.add(informer.sync_flag());
-            let api = Api::all_with(self.client.clone(), resource);
-            self.background.spawn(fill(informer.clone(), api));
-        }
-        is_served
-    }
-
-    /// Fills the cache of a kind whose definition may be missing, once it is served. So many
-    /// controllers wait for it, and each complains.
-    fn inform_custom<K>(
-        &mut self,
-        informer: &Informer<K>,
-        resource: &ApiResource,
-        controllers: usize,
-    ) where
-        K: Resource<DynamicType = ApiResource>
-            + Clone
-            + Debug
-            + DeserializeOwned
-            + Send
-            + Sync
-            + 'static,
-    {
-        let is_there = self.started.find(informer.name()).is_some();
-        if is_there || self.inform_served(informer, resource) {
-            return;
-        }
-        let api = Api::all_with(self.client.clone(), resource);
-        let kind = kind_of(resource);
-        let (served, client) = (self.served.clone(), self.client.clone());
-        let (started, informer) = (self.started.clone(), informer.clone());
-        self.background.spawn(async move {
-            let absent = |error: &DiscoveryError| {
-                for _ in 0..controllers {
-                    tracing::error!(
-                        logger = "controller-runtime.source.Kind",
-                        kind = format!("{}.{}", kind.kind, kind.group),
-                        error = chain(error),
-                        "if kind is a CRD, it should be installed before calling Start"
-                    );
-                }
-            };
-            served.wait_for(&client, &kind, absent).await;
-            started.add(informer.sync_flag());
-            fill(informer, api).await;
-        });
-    }
-
     /// Waits for the end: because it is asked for, or because a controller cannot go on. A process that
     /// led and no longer does ends at once.
     async fn wait(mut self, leader: Option<Leader>) -> Result<(), ProcessError> {
@@ -658,41 +349,4 @@ impl Process {
         self.background.shutdown().await;
         result
     }
-}
-
-/// Events about watches are about the configuration, or about the pod if there is none.
-fn regarding(configs: Informer<ConfigObject>, pod: Option<ObjectReference>) -> Regarding {
-    Arc::new(move || {
-        let config = configs.get(&config::reconcile::key());
-        let config = config.map(|object| config::reconcile::reference(&object));
-        config.or_else(|| pod.clone())
-    })
-}
-
-fn kind_of(resource: &ApiResource) -> GroupVersionKind {
-    GroupVersionKind::gvk(&resource.group, &resource.version, &resource.kind)
-}
-
-fn tracks(profile: &Profile, kind: &Kind) -> bool {
-    profile.kind(kind.group, kind.kind).is_some()
-}
-
-/// Fills a cache until dropped. Who wrote which field is of no use here and the largest part of many
-/// objects; the server keeps it when an object comes back without.
-async fn fill<K>(informer: Informer<K>, api: Api<K>)
-where
-    K: Resource + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
-{
-    let kind = informer.name().to_owned();
-    let watch = Watch::new(api, kind.clone(), dice())
-        .transform(|object| object.meta_mut().managed_fields = None);
-    let observe = |trouble: &Trouble| {
-        tracing::error!(
-            logger = "controller-runtime.cache",
-            kind,
-            error = chain(&trouble.error),
-            "Failed to watch"
-        );
-    };
-    match informer.drive(watch, dice(), observe).await {}
 }
