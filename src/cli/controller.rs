@@ -53,43 +53,73 @@ pub(crate) struct ControllerArgs {
         env = "AIBOM_QUAL_HEALTH_PROBE_BIND_ADDRESS"
     )]
     health_probe_bind_address: Bind,
-    /// Not ready while the configuration is invalid.
-    #[arg(long, env = "AIBOM_QUAL_STRICT_CONFIG_READINESS")]
-    strict_config_readiness: bool,
-    /// Control only while holding a lease in the namespace that `POD_NAMESPACE` names.
-    #[arg(
-        long,
-        value_name = "BOOL",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "true",
-        default_value = "false",
-        hide_default_value = true,
-        action = ArgAction::Set,
-        env = "AIBOM_QUAL_LEADER_ELECT"
-    )]
-    leader_elect: bool,
+    #[command(flatten)]
+    switches: Switches,
     #[command(flatten)]
     log: LogArgs,
+}
+
+/// Defines flags that are on or off, as Go takes them: `--flag`, `--flag=true` or `--flag=false`.
+macro_rules! switches {
+    ($(#[$about:meta])* struct $name:ident {
+        $($(#[doc = $help:literal])* $flag:ident = $variable:literal,)*
+    }) => {
+        $(#[$about])*
+        #[derive(Debug, Args)]
+        struct $name {
+            $(
+                $(#[doc = $help])*
+                #[arg(
+                    long,
+                    value_name = "BOOL",
+                    num_args = 0..=1,
+                    require_equals = true,
+                    default_missing_value = "true",
+                    default_value = "false",
+                    hide_default_value = true,
+                    action = ArgAction::Set,
+                    value_parser = boolean,
+                    env = $variable
+                )]
+                $flag: bool,
+            )*
+        }
+    };
+}
+
+switches! {
+    /// Switches of the process.
+    struct Switches {
+        /// Not ready while the configuration is invalid.
+        strict_config_readiness = "AIBOM_QUAL_STRICT_CONFIG_READINESS",
+        /// Control only while holding a lease in the namespace that `POD_NAMESPACE` names.
+        leader_elect = "AIBOM_QUAL_LEADER_ELECT",
+    }
+}
+
+switches! {
+    /// Switches of the log.
+    struct LogSwitches {
+        /// Log for people: console lines, from debug on.
+        zap_devel = "AIBOM_QUAL_ZAP_DEVEL",
+    }
+}
+
+/// A truth value as Go's `strconv.ParseBool` reads it.
+fn boolean(text: &str) -> Result<bool, String> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+        _ => Err("it is neither true nor false".to_owned()),
+    }
 }
 
 /// Flags of the log, with the values that zap takes.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Log options")]
 struct LogArgs {
-    /// Log for people: console lines, from debug on.
-    #[arg(
-        long,
-        value_name = "BOOL",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "true",
-        default_value = "false",
-        hide_default_value = true,
-        action = ArgAction::Set,
-        env = "AIBOM_QUAL_ZAP_DEVEL"
-    )]
-    zap_devel: bool,
+    #[command(flatten)]
+    switches: LogSwitches,
     /// What is logged: debug, info, error, panic, or a number above 0 [default: info].
     #[arg(long, value_name = "LEVEL", env = "AIBOM_QUAL_ZAP_LOG_LEVEL")]
     zap_log_level: Option<Severity>,
@@ -107,7 +137,7 @@ struct LogArgs {
 impl From<LogArgs> for Flags {
     fn from(args: LogArgs) -> Self {
         Self {
-            devel: args.zap_devel,
+            devel: args.switches.zap_devel,
             level: args.zap_log_level,
             encoder: args.zap_encoder,
             time: args.zap_time_encoding,
@@ -136,9 +166,9 @@ pub(crate) async fn run(args: ControllerArgs) -> Result<Exit, Failure> {
         server,
         metrics: args.metrics_bind_address,
         health: args.health_probe_bind_address,
-        strict_config_readiness: args.strict_config_readiness,
+        strict_config_readiness: args.switches.strict_config_readiness,
         namespace: variable("POD_NAMESPACE"),
-        leader_elect: args.leader_elect,
+        leader_elect: args.switches.leader_elect,
         pod: pod(),
         secrets_namespace: variable("POD_NAMESPACE")
             .unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned()),
@@ -245,6 +275,31 @@ mod tests {
         let args = command.expect("a command line").args;
         assert_eq!(args.profile.name, "1.6.0");
         assert_eq!(args.metrics_bind_address, "0".parse().expect("nowhere"));
-        assert!(args.strict_config_readiness);
+        assert!(args.switches.strict_config_readiness);
+    }
+
+    #[test]
+    fn a_switch_takes_a_value_as_in_go() {
+        let switched = |value: &str| {
+            let flags = ["strict-config-readiness", "leader-elect", "zap-devel"];
+            let flags = flags.map(|flag| format!("--{flag}{value}"));
+            let line = ["controller", "--profile=1.3.0"].map(str::to_owned);
+            let command = Command::try_parse_from(line.into_iter().chain(flags)).ok()?;
+            let (switches, log) = (command.args.switches, command.args.log.switches);
+            Some([
+                switches.strict_config_readiness,
+                switches.leader_elect,
+                log.zap_devel,
+            ])
+        };
+        for on in ["", "=true", "=1", "=T"] {
+            assert_eq!(switched(on), Some([true; 3]), "{on}");
+        }
+        for off in ["=false", "=0", "=False"] {
+            assert_eq!(switched(off), Some([false; 3]), "{off}");
+        }
+        for neither in ["=yes", "="] {
+            assert_eq!(switched(neither), None, "{neither}");
+        }
     }
 }

@@ -13,7 +13,8 @@ use k8s_openapi::api::core::v1::{Event, ObjectReference};
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::json;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::sleep;
 
 use self::correlate::{Correlator, Entry};
@@ -23,6 +24,8 @@ use crate::error_chain::chain;
 const ATTEMPTS: u32 = 12;
 /// The time between two of them.
 const RETRY: Duration = Duration::from_secs(10);
+/// How many events wait for the server at most; as many as in client-go.
+const WAITING: usize = 1000;
 /// Events about cluster-scoped objects are kept here.
 const CLUSTER_NAMESPACE: &str = "default";
 
@@ -59,15 +62,22 @@ pub struct Happening {
     pub message: String,
 }
 
+/// What happened, and when.
+#[derive(Debug)]
+pub(in crate::controller) struct Recorded {
+    pub(in crate::controller) happening: Happening,
+    at: DateTime<Utc>,
+}
+
 /// Takes what happens; clones are handles to the same writer.
 #[derive(Clone, Debug)]
-pub struct Recorder(UnboundedSender<Happening>);
+pub struct Recorder(Sender<Recorded>);
 
 impl Recorder {
     /// A recorder and the writer of what it records, which has to be [run](Writer::run).
     #[must_use]
     pub fn new(client: Client) -> (Self, Writer) {
-        let (sender, receiver) = unbounded_channel();
+        let (sender, receiver) = channel(WAITING);
         let writer = Writer {
             client,
             receiver,
@@ -78,12 +88,12 @@ impl Recorder {
 
     /// A recorder whose happenings a test hears itself.
     #[cfg(test)]
-    pub(in crate::controller) fn heard() -> (Self, UnboundedReceiver<Happening>) {
-        let (sender, receiver) = unbounded_channel();
+    pub(in crate::controller) fn heard() -> (Self, Receiver<Recorded>) {
+        let (sender, receiver) = channel(WAITING);
         (Self(sender), receiver)
     }
 
-    /// Records something.
+    /// Records something as of now. It is lost when too much waits for the server already.
     pub fn record(&self, happening: Happening) {
         let regarding = &happening.regarding;
         tracing::debug!(
@@ -96,23 +106,31 @@ impl Recorder {
             "{}",
             happening.message
         );
-        // Fails only when the process ends, and then nobody writes any more.
-        let _ = self.0.send(happening);
+        let reason = happening.reason;
+        let at = Utc::now();
+        if let Err(TrySendError::Full(_)) = self.0.try_send(Recorded { happening, at }) {
+            tracing::error!(
+                logger = "events",
+                reason,
+                "too many events wait; this one is lost"
+            );
+        }
+        // When the channel is closed the process ends, and nobody writes any more.
     }
 }
 
 /// Writes events.
 pub struct Writer {
     client: Client,
-    receiver: UnboundedReceiver<Happening>,
+    receiver: Receiver<Recorded>,
     correlator: Correlator,
 }
 
 impl Writer {
     /// Writes until every recorder is gone.
     pub async fn run(mut self) {
-        while let Some(happening) = self.receiver.recv().await {
-            if let Some(entry) = self.correlator.correlate(&happening, Utc::now()) {
+        while let Some(Recorded { happening, at }) = self.receiver.recv().await {
+            if let Some(entry) = self.correlator.correlate(&happening, at) {
                 self.write(&happening, &entry).await;
             }
         }

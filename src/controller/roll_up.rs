@@ -4,6 +4,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
+use super::api::meta::group;
 use super::detect::pods::controller_of;
 use super::profile::RollUp;
 
@@ -57,11 +58,7 @@ impl Walk {
         let Some(object) = found.filter(|object| object.uid.as_deref() == Some(&owner.uid)) else {
             return Step::Done(Outcome::Unresolved);
         };
-        let group = owner
-            .api_version
-            .split_once('/')
-            .map_or("", |(group, _)| group);
-        if is_reported(group, &owner.kind) {
+        if is_reported(group(&owner.api_version), &owner.kind) {
             return Step::Done(Outcome::RolledUp);
         }
         self.above(object)

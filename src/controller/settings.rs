@@ -84,13 +84,13 @@ impl Current {
         Arc::clone(&self.0.borrow().settings)
     }
 
-    /// Puts others in force, and returns those they replace.
-    pub fn set(&self, settings: Settings) -> Arc<Settings> {
-        let replaced = self.0.send_replace(InForce {
+    /// Puts others in force. A reconcile that began with those they replace keeps them, and their
+    /// sinks, to its end.
+    pub fn set(&self, settings: Settings) {
+        self.0.send_replace(InForce {
             settings: Arc::new(settings),
             is_confirmed: true,
         });
-        replaced.settings
     }
 
     /// Says that those in force stay so, although the configuration has been looked at.

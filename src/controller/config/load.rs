@@ -3,9 +3,9 @@
 
 use std::fmt;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1 as k8s;
 use kube::core::Selector;
 
+use super::selector;
 use super::sinks::{SinkMaker, shapes};
 use crate::controller::api::config::{AibomControllerConfigSpec, Discovery};
 use crate::controller::api::meta::LabelSelector;
@@ -13,9 +13,6 @@ use crate::controller::detect::image::Matcher;
 use crate::controller::profile::ConfigRules;
 use crate::controller::settings::Settings;
 use crate::controller::status::Limits;
-
-/// Smallest and largest threshold for documents inside an AIBOM, in bytes.
-const THRESHOLDS: (i64, i64) = (1024, 1_048_576);
 
 /// An error at one field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -92,10 +89,10 @@ impl Loader {
             }
         }
         if let Some(generation) = &spec.bom_generation {
-            settings.limits = limits(
-                generation.inline_threshold_bytes,
-                generation.stale_threshold_reconciles,
-            );
+            settings.limits = Limits {
+                inline_threshold_bytes: generation.inline_threshold_bytes,
+                stale_threshold: generation.stale_threshold_reconciles,
+            };
         }
         let shapes = shapes(&spec.sinks, self.rules.clear_text_credentials);
         if shapes.is_empty() {
@@ -114,21 +111,8 @@ impl Loader {
     }
 }
 
-fn limits(inline_threshold_bytes: i64, stale_threshold: i32) -> Limits {
-    let (least, most) = THRESHOLDS;
-    let inline_threshold_bytes = if inline_threshold_bytes <= 0 {
-        Limits::default().inline_threshold_bytes
-    } else {
-        inline_threshold_bytes.clamp(least, most)
-    };
-    Limits {
-        inline_threshold_bytes,
-        stale_threshold,
-    }
-}
-
 fn selector(wanted: &LabelSelector) -> Result<Selector, FieldError> {
-    let wrong = |reason: String| {
+    selector::selector(wanted).map_err(|reason| {
         FieldError::new(
             "spec.discovery.namespaceSelector",
             format!(
@@ -136,46 +120,7 @@ fn selector(wanted: &LabelSelector) -> Result<Selector, FieldError> {
                  label-key syntax, malformed matchExpressions operator."
             ),
         )
-    };
-    for requirement in &wanted.match_expressions {
-        let operator = requirement.operator.as_str();
-        let takes_values = match operator {
-            "In" | "NotIn" => true,
-            "Exists" | "DoesNotExist" => false,
-            _ => {
-                let reason = format!("{operator:?} is not a valid label selector operator");
-                return Err(wrong(reason));
-            }
-        };
-        if takes_values == requirement.values.is_empty() {
-            let reason = if takes_values {
-                format!(
-                    "for 'in', 'notin' operators, values set can't be empty (key {:?})",
-                    requirement.key
-                )
-            } else {
-                format!(
-                    "values set must be empty for exists and does not exist (key {:?})",
-                    requirement.key
-                )
-            };
-            return Err(wrong(reason));
-        }
-    }
-    let expressions =
-        wanted
-            .match_expressions
-            .iter()
-            .map(|requirement| k8s::LabelSelectorRequirement {
-                key: requirement.key.clone(),
-                operator: requirement.operator.clone(),
-                values: Some(requirement.values.clone()),
-            });
-    let wanted = k8s::LabelSelector {
-        match_expressions: Some(expressions.collect()),
-        match_labels: Some(wanted.match_labels.clone()),
-    };
-    Selector::try_from(wanted).map_err(|error| wrong(error.to_string()))
+    })
 }
 
 fn runtimes(discovery: &Discovery, errors: &mut Vec<FieldError>) -> Vec<Matcher> {

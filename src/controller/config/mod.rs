@@ -9,6 +9,7 @@ pub mod degraded;
 pub mod load;
 pub mod reconcile;
 pub mod schema;
+mod selector;
 pub mod sinks;
 pub mod state;
 

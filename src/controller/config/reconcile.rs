@@ -1,14 +1,13 @@
 //! The controller of the configuration: one object, one status write per look at it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use chrono::{DateTime, Utc};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::PostParams;
 use kube::core::ApiResource;
 use kube::{Api, Client};
-use tokio::time::sleep;
 
 use super::degraded::{Cause, degraded};
 use super::load::{Invalid, Loader};
@@ -22,7 +21,7 @@ use crate::controller::runtime::metrics::aibom::AibomMetrics;
 use crate::controller::runtime::queue::{Add, Queue};
 use crate::controller::runtime::store::{Informer, ObjectKey};
 use crate::controller::runtime::worker::{Outcome, Reconciler};
-use crate::controller::settings::{Current, Settings};
+use crate::controller::settings::Current;
 use crate::controller::third_party::health::WatchHealth;
 
 /// Who says what happened to the configuration.
@@ -98,17 +97,8 @@ pub struct ConfigReconciler {
 }
 
 impl ConfigReconciler {
-    /// Sinks that are replaced keep their connections a little longer, as reconciles that began with
-    /// them may still deliver.
-    fn put_in_force(&self, settings: Settings) {
-        let replaced = self.settings.set(settings);
-        if !replaced.sinks.is_empty() {
-            let after = self.loader.sinks.rules.close_after;
-            tokio::spawn(async move {
-                sleep(after).await;
-                drop(replaced);
-            });
-        }
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn tell(&self, transition: &Transition, object: Option<&ConfigObject>) {
@@ -142,12 +132,12 @@ impl Reconciler<ObjectKey> for ConfigReconciler {
         let object = self.configs.get(key);
         let found = match object.as_deref() {
             None => {
-                self.put_in_force(self.loader.defaults.clone());
+                self.settings.set(self.loader.defaults.clone());
                 Found::Missing
             }
             Some(object) => match self.loader.load(&object.spec).await {
                 Ok(settings) => {
-                    self.put_in_force(settings);
+                    self.settings.set(settings);
                     Found::Valid(object.metadata.generation.unwrap_or_default())
                 }
                 // What is in force stays in force: the last good configuration, or defaults.
@@ -161,8 +151,9 @@ impl Reconciler<ObjectKey> for ConfigReconciler {
             Some(schema) => schema.look().await,
             None => Look::Unknown,
         };
-        let before = *self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = *self.state();
         let (after, in_force, transition) = before.after(&found);
+        *self.state() = before.untold(after);
         if let Some(object) = object.as_deref() {
             let mut object = object.clone();
             let skew = look.skew().map(Skew::cause);
@@ -172,7 +163,7 @@ impl Reconciler<ObjectKey> for ConfigReconciler {
             let parameters = PostParams::default();
             match api.replace_status(NAME, &parameters, &object).await {
                 Ok(_) => {}
-                // The state does not advance, so that events may be told again.
+                // What is known does not advance, so that events are told after the next try.
                 Err(kube::Error::Api(status)) if status.is_conflict() => {
                     return Ok(Outcome::Requeue);
                 }
@@ -180,7 +171,7 @@ impl Reconciler<ObjectKey> for ConfigReconciler {
                 Err(error) => return Err(ConfigError(Box::new(error))),
             }
         }
-        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = after;
+        *self.state() = after;
         self.invalid.store(after.is_invalid(), Ordering::Release);
         if let Some(transition) = &transition {
             self.tell(transition, object.as_deref());

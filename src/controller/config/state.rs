@@ -114,7 +114,7 @@ pub struct Transition {
     pub result: Option<&'static str>,
 }
 
-/// What is known, and the generation of the last good configuration as long as it is in force.
+/// What was told, and the generation of the last good configuration as long as it is in force.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct State {
     known: Known,
@@ -126,6 +126,16 @@ impl State {
     #[must_use]
     pub fn is_invalid(&self) -> bool {
         self.known == Known::Invalid
+    }
+
+    /// This state while it has not been told what a look found: settings are in force at once, what
+    /// is known only counts when the object's status tells of it.
+    #[must_use]
+    pub fn untold(self, after: Self) -> Self {
+        Self {
+            good: after.good,
+            ..self
+        }
     }
 
     /// The state after this look, what is then in force, and what the change leads to.
@@ -167,6 +177,17 @@ mod tests {
 
     fn invalid() -> Found {
         Found::Invalid(FieldError::new("spec", "it is wrong").into())
+    }
+
+    #[test]
+    fn settings_whose_status_was_not_written_are_in_force_all_the_same() {
+        let before = State::default();
+        let (after, _, _) = before.after(&Found::Valid(1));
+        let (_, in_force, transition) = before.untold(after).after(&invalid());
+        assert_eq!(in_force, InForce::LastGood(1));
+        assert_eq!(transition.expect("news").notices, [KEEPS_LAST_GOOD]);
+        let (_, _, transition) = before.untold(after).after(&Found::Valid(1));
+        assert_eq!(transition.expect("news").notices, [LOADED]);
     }
 
     #[test]

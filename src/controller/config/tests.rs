@@ -98,6 +98,20 @@ fn bearer(name: &str, key: &str) -> Value {
 }
 
 #[tokio::test]
+async fn a_selector_that_no_label_can_match_is_an_error() {
+    for selector in [
+        json!({"matchLabels": {"a b": "c"}}),
+        json!({"matchLabels": {"a": "b c"}}),
+        json!({"matchExpressions": [{"key": "a/b/c", "operator": "Exists"}]}),
+    ] {
+        let spec = json!({"discovery": {"namespaceSelector": selector}});
+        let error = loaded(spec).await.expect_err("an error");
+        let text = "spec.discovery.namespaceSelector: namespaceSelector cannot be materialized: ";
+        assert!(error.starts_with(text), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn every_error_is_told_in_order_and_in_the_real_words() {
     let error = loaded(json!({
         "discovery": {

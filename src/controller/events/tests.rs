@@ -101,6 +101,27 @@ async fn a_repeated_event_is_patched_and_one_that_expired_is_made_anew() {
     );
 }
 
+#[tokio::test]
+async fn an_event_has_the_time_at_which_it_was_recorded_and_too_many_are_lost() {
+    let (client, seen) = server(&[201]);
+    let (recorder, mut writer) = Recorder::new(client);
+    for _ in 0..=WAITING {
+        recorder.record(happening("x"));
+    }
+    assert_eq!(writer.receiver.len(), WAITING);
+    let mut first = writer.receiver.recv().await.expect("an event");
+    assert!((Utc::now() - first.at).num_seconds() < 60);
+    first.at -= chrono::TimeDelta::hours(1);
+    let at = seconds(first.at);
+    let (sender, receiver) = channel(1);
+    sender.try_send(first).expect("room");
+    drop(sender);
+    writer.receiver = receiver;
+    writer.run().await;
+    let seen = seen.lock().expect("a lock");
+    assert_eq!(seen[0].2["firstTimestamp"], json!(at));
+}
+
 #[tokio::test(start_paused = true)]
 async fn only_a_server_out_of_reach_is_asked_again() {
     let start = Instant::now();

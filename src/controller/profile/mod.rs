@@ -241,10 +241,6 @@ pub enum Redaction {
 pub struct Reconcile {
     /// Longest duration of one reconcile.
     pub deadline: Duration,
-    /// First delay after an error; it doubles with every further one.
-    pub backoff_base: Duration,
-    /// Longest delay after an error.
-    pub backoff_max: Duration,
     /// What is done about an AIBOM whose first status was never written.
     pub missing_status: MissingStatus,
     /// What is done when a sink fails.
@@ -345,8 +341,6 @@ pub struct Sinks {
     pub webhook_waits: &'static [Duration],
     /// Content type of the webhook's requests.
     pub webhook_content_type: &'static str,
-    /// How long the sinks of a replaced configuration live on.
-    pub close_after: Duration,
 }
 
 /// What the process says about itself, and when it gives up.
@@ -354,8 +348,6 @@ pub struct Sinks {
 pub struct Process {
     /// What `/readyz` waits for.
     pub readiness: Readiness,
-    /// How long caches may take to fill before the process ends.
-    pub cache_sync_timeout: Duration,
 }
 
 /// What `/readyz` waits for.

@@ -57,8 +57,6 @@ pub const V1_2_0: Profile = Profile {
     },
     reconcile: Reconcile {
         deadline: Duration::from_secs(60),
-        backoff_base: Duration::from_millis(5),
-        backoff_max: Duration::from_secs(1000),
         missing_status: MissingStatus::Return,
         sink_failure: SinkFailure::WaitForChange,
         replica_sets: ReplicaSetInformer::PodEvent,
@@ -78,11 +76,9 @@ pub const V1_2_0: Profile = Profile {
             Duration::from_secs(3),
         ],
         webhook_content_type: "application/json",
-        close_after: Duration::from_secs(35),
     },
     process: Process {
         readiness: Readiness::Latch,
-        cache_sync_timeout: Duration::from_secs(120),
     },
     metrics: &[metric::BASE],
 };

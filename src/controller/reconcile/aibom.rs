@@ -9,6 +9,7 @@ use kube::core::{ApiResource, Request};
 use kube::{Api, Client, Resource as _};
 
 use crate::controller::api::aibom::{AibomSpec, WorkloadReference};
+use crate::controller::api::meta::group;
 use crate::controller::api::object::{Versioned, resource};
 use crate::controller::api::release::{ApiKind, ApiVersion};
 use crate::controller::detect::pods::controller_of;
@@ -239,11 +240,6 @@ fn own(
         None => owners.push(owner),
     }
     Ok(())
-}
-
-/// The group of a group and version; empty for the core group.
-pub(super) fn group(api_version: &str) -> &str {
-    api_version.split_once('/').map_or("", |(group, _)| group)
 }
 
 fn reference(aibom: &Aibom) -> ObjectReference {

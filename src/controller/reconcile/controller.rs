@@ -53,7 +53,7 @@ pub struct Controller<K: Tracked> {
     name: String,
     owners: PodOwners<K>,
     allowance: BoxFuture<'static, Infallible>,
-    has_pods: bool,
+    needs_pods: bool,
     shared: Shared,
     worker: Worker<ObjectKey, WorkloadReconciler<K>>,
 }
@@ -84,15 +84,16 @@ impl<K: Tracked> Controller<K> {
             .source(shared.aiboms.sync_flag())
             .source(shared.namespaces.sync_flag())
             .deadline(shared.profile.reconcile.deadline);
-        let has_pods = kind.origin == Origin::Kubernetes;
-        if has_pods {
+        // Owners report the pods of what they own, whatever their kind.
+        let needs_pods = kind.origin == Origin::Kubernetes || shared.lineage.is_some();
+        if needs_pods {
             worker = worker.source(shared.pods.sync_flag());
         }
         Self {
             name,
             owners,
             allowance,
-            has_pods,
+            needs_pods,
             shared: shared.clone(),
             worker,
         }
@@ -108,7 +109,7 @@ impl<K: Tracked> Controller<K> {
             name,
             owners,
             allowance,
-            has_pods,
+            needs_pods,
             shared,
             worker,
         } = self;
@@ -124,7 +125,7 @@ impl<K: Tracked> Controller<K> {
                 known.map_err(|_| not_synced(ApiKind::Aibom.kind()))?;
                 let configured = timeout_at(deadline, shared.settings.confirmed()).await;
                 configured.map_err(|_| not_synced(ApiKind::ControllerConfig.kind()))?;
-                if has_pods {
+                if needs_pods {
                     let known = async {
                         shared.pods.sync_flag().wait().await;
                         settled.wait().await;

@@ -17,10 +17,10 @@ use kube::Resource as _;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 
-use super::aibom::group;
-use super::intermediates::Intermediates;
+use super::intermediates::{Intermediates, News};
 use super::kinds::Tracked;
 use super::replica_sets::ReplicaSets;
+use crate::controller::api::meta::group;
 use crate::controller::detect::pods::{self, controller_of};
 use crate::controller::profile::kind::{Kind, Origin};
 use crate::controller::profile::{PodAttribution, RollUp};
@@ -98,7 +98,6 @@ impl Absorbed {
 trait Branch: Send + Sync {
     fn kind(&self) -> &'static Kind;
     fn synced(&self) -> BoxFuture<'static, ()>;
-    fn is_synced(&self) -> bool;
     fn find(&self, key: &ObjectKey) -> Option<ObjectMeta>;
     /// Those of a namespace that something owns.
     fn owned(&self, namespace: &str) -> Vec<(ObjectKey, ObjectMeta)>;
@@ -111,7 +110,8 @@ trait Branch: Send + Sync {
     ) -> Vec<&'p Pod>;
     fn look_at(&self, key: ObjectKey, priority: i32);
     fn remember_unresolved(&self, key: &ObjectKey);
-    fn look_at_unresolved(&self, namespace: &str);
+    fn forget_unresolved(&self, key: &ObjectKey);
+    fn look_at_unresolved(&self, news: &News);
 }
 
 struct Workloads<K> {
@@ -129,10 +129,6 @@ impl<K: Tracked> Branch for Workloads<K> {
 
     fn synced(&self) -> BoxFuture<'static, ()> {
         Box::pin(self.cache.sync_flag().wait())
-    }
-
-    fn is_synced(&self) -> bool {
-        self.cache.sync_flag().is_synced()
     }
 
     fn find(&self, key: &ObjectKey) -> Option<ObjectMeta> {
@@ -178,10 +174,17 @@ impl<K: Tracked> Branch for Workloads<K> {
         lock(&self.unresolved).insert(key.clone());
     }
 
-    fn look_at_unresolved(&self, namespace: &str) {
+    fn forget_unresolved(&self, key: &ObjectKey) {
+        lock(&self.unresolved).remove(key);
+    }
+
+    fn look_at_unresolved(&self, news: &News) {
         let mut unresolved = lock(&self.unresolved);
-        let here = unresolved.extract_if(.., |key| key.namespace == namespace);
-        for key in here {
+        let concerned = unresolved.extract_if(.., |key| match news {
+            News::In(namespace) => key.namespace == *namespace,
+            News::Anywhere => true,
+        });
+        for key in concerned {
             self.look_at(key, LIVE);
         }
     }
@@ -304,15 +307,23 @@ impl Lineage {
             }
         }
         drop(owned);
+        if after.is_none() {
+            branch.forget_unresolved(&key);
+        }
         if before != after || old.is_none() || new.is_none() {
             for owner in [before, after].into_iter().flatten() {
                 self.changed(&key.namespace, owner.clone(), change.priority());
             }
         }
         if matches!(change, Change::Added { .. }) {
-            for branch in self.branches() {
-                branch.look_at_unresolved(&key.namespace);
-            }
+            self.look_at_unresolved(&News::In(key.namespace));
+        }
+    }
+
+    /// Looks anew at the workloads whose owners could not be followed and may be now.
+    pub fn look_at_unresolved(&self, news: &News) {
+        for branch in self.branches() {
+            branch.look_at_unresolved(news);
         }
     }
 
@@ -348,11 +359,16 @@ impl Lineage {
         key: &ObjectKey,
         metadata: &ObjectMeta,
     ) -> Ancestry {
-        let ancestry = self.nearest(kinds, &key.namespace, metadata).await;
-        if matches!(ancestry, Ancestry::Unresolved)
-            && let Some(branch) = self.branch(kind.group, kind.kind)
-        {
+        let branch = self.branch(kind.group, kind.kind);
+        // Before the walk, else an owner that comes during it would be missed.
+        if let Some(branch) = &branch {
             branch.remember_unresolved(key);
+        }
+        let ancestry = self.nearest(kinds, &key.namespace, metadata).await;
+        if let Some(branch) = &branch
+            && !matches!(ancestry, Ancestry::Unresolved)
+        {
+            branch.forget_unresolved(key);
         }
         ancestry
     }
@@ -463,18 +479,18 @@ impl Lineage {
                 return branch.find(&key);
             }
             if kinds.allow(branch.kind()) {
-                return if branch.is_synced() {
-                    branch.find(&key)
-                } else {
-                    None
-                };
+                // Before its first list nothing is found; what that brings leads here again.
+                return branch.find(&key);
             }
             // What is not allowed is not watched by its supervisor, but may stand between others.
         } else if kinds.reported(group, &owner.kind).is_some() {
             return None;
         }
         match (group, owner.kind.as_str()) {
-            ("", "Pod") => Some(essence(self.0.pods.get(&key)?.meta())),
+            ("", "Pod") => {
+                self.0.pods.sync_flag().wait().await;
+                Some(essence(self.0.pods.get(&key)?.meta()))
+            }
             ("apps", "ReplicaSet") => {
                 let replica_sets = self.0.replica_sets.synced().await;
                 Some(essence(replica_sets.get(&key)?.meta()))

@@ -12,10 +12,11 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 
 use super::Shared;
-use super::aibom::{Aibom, group};
+use super::aibom::Aibom;
 use super::kinds::Tracked;
 use super::lineage::Lineage;
 use super::replica_sets::ReplicaSets;
+use crate::controller::api::meta::group;
 use crate::controller::detect::pods::controller_of;
 use crate::controller::profile::kind::{DEPLOYMENT, Kind, Origin};
 use crate::controller::runtime::queue::{Add, LIVE, Queue};

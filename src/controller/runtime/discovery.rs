@@ -10,10 +10,12 @@ use std::time::Duration;
 use kube::Client;
 use kube::client::APIGroupDiscoveryList;
 use kube::core::GroupVersionKind;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 /// The time between two questions after a missing kind.
 pub const RETRY: Duration = Duration::from_secs(10);
+/// How long the server may take for one answer; that of client-go.
+const ANSWER: Duration = Duration::from_secs(32);
 
 /// A kind cannot be watched yet.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +28,9 @@ pub enum DiscoveryError {
         /// Its group and version.
         api_version: String,
     },
+    /// The server said nothing.
+    #[error("the server did not say within {} s which kinds it serves", ANSWER.as_secs())]
+    Silent,
     /// The server did not say what it serves.
     #[error("cannot ask the server for the kinds it serves")]
     Request(#[source] Box<kube::Error>),
@@ -39,7 +44,7 @@ impl DiscoveryError {
             Self::NoMatch { kind, api_version } => Some(format!(
                 "install the CustomResourceDefinition that serves {kind} in {api_version}"
             )),
-            Self::Request(_) => None,
+            Self::Silent | Self::Request(_) => None,
         }
     }
 }
@@ -53,10 +58,9 @@ impl Served {
     ///
     /// # Errors
     ///
-    /// [`DiscoveryError::Request`] when the server does not answer.
+    /// [`DiscoveryError`] when the server does not answer.
     pub async fn discover(client: &Client) -> Result<Self, DiscoveryError> {
-        let core = client.list_core_api_versions_aggregated().await;
-        let core = core.map_err(|error| DiscoveryError::Request(Box::new(error)))?;
+        let core = answer(client.list_core_api_versions_aggregated()).await?;
         let mut served = Self::discover_groups(client).await?;
         served.add(core);
         Ok(served)
@@ -66,10 +70,9 @@ impl Served {
     ///
     /// # Errors
     ///
-    /// [`DiscoveryError::Request`] when the server does not answer.
+    /// [`DiscoveryError`] when the server does not answer.
     pub async fn discover_groups(client: &Client) -> Result<Self, DiscoveryError> {
-        let groups = client.list_api_groups_aggregated().await;
-        let groups = groups.map_err(|error| DiscoveryError::Request(Box::new(error)))?;
+        let groups = answer(client.list_api_groups_aggregated()).await?;
         let mut served = Self::default();
         served.add(groups);
         Ok(served)
@@ -98,8 +101,7 @@ impl Served {
     /// [`DiscoveryError`] when the kind is gone again, or the server does not answer.
     pub async fn confirm(client: &Client, kind: &GroupVersionKind) -> Result<(), DiscoveryError> {
         let api_version = kind.api_version();
-        let resources = client.list_api_group_resources(&api_version).await;
-        let resources = resources.map_err(|error| DiscoveryError::Request(Box::new(error)))?;
+        let resources = answer(client.list_api_group_resources(&api_version)).await?;
         if resources
             .resources
             .iter()
@@ -148,12 +150,20 @@ impl Served {
     }
 }
 
+async fn answer<T>(
+    request: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<T, DiscoveryError> {
+    let answer = timeout(ANSWER, request).await;
+    let answer = answer.map_err(|_| DiscoveryError::Silent)?;
+    answer.map_err(|error| DiscoveryError::Request(Box::new(error)))
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
     use tokio::time::Instant;
 
-    use super::super::scripted::{Answer, Script};
+    use super::super::scripted::{Answer, Part, Script};
     use super::*;
 
     fn group(name: &str, version: &str, kinds: &[&str]) -> Value {
@@ -172,6 +182,17 @@ mod tests {
             200,
             &json!({"kind": "APIGroupDiscoveryList", "items": groups}),
         )
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_says_nothing_is_not_waited_for() {
+        let script = Script::new([Answer::watch([Part::Hang])]);
+        let error = Served::discover(&script.client()).await;
+        let error = error.expect_err("no answer");
+        assert_eq!(
+            error.to_string(),
+            "the server did not say within 32 s which kinds it serves"
+        );
     }
 
     #[tokio::test(start_paused = true)]

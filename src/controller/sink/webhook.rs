@@ -69,7 +69,7 @@ pub enum ConstructError {
 
 /// An endpoint that takes documents.
 pub struct Webhook {
-    /// As it is configured and told.
+    /// As it is told.
     endpoint: String,
     url: Url,
     client: Client,
@@ -114,7 +114,7 @@ impl Webhook {
             Credentials::None | Credentials::Mutual { .. } => None,
         };
         Ok(Self {
-            endpoint: endpoint.to_owned(),
+            endpoint: told(endpoint, &url),
             url,
             client,
             bearer,
@@ -186,6 +186,22 @@ fn excerpt(body: &[u8], token: &[u8]) -> String {
         }
     }
     String::from_utf8_lossy(&told).trim().to_owned()
+}
+
+/// An endpoint without what may be a credential in it: user, password, query and fragment. One that has
+/// none of these is told as it is configured.
+fn told(endpoint: &str, url: &Url) -> String {
+    let mut bare = url.clone();
+    bare.set_query(None);
+    bare.set_fragment(None);
+    // Fails only for addresses that have no place for them.
+    let _ = bare.set_username("");
+    let _ = bare.set_password(None);
+    if bare == *url {
+        endpoint.to_owned()
+    } else {
+        bare.into()
+    }
 }
 
 /// The token without the line break that a file ends with.
@@ -327,6 +343,23 @@ mod tests {
             error,
             "webhook sink: the bearer token cannot stand in a header"
         );
+    }
+
+    #[tokio::test]
+    async fn credentials_in_an_endpoint_are_not_told() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("its address").port();
+        drop(listener);
+        let endpoint = format!("http://me:hidden@127.0.0.1:{port}/x?key=hidden#hidden");
+        let mut hook = made(&endpoint, Credentials::None, Guard::Disabled).expect("a sink");
+        hook.rules.webhook_waits = &[];
+        assert_eq!(hook.url.as_str(), endpoint, "it is sent to all the same");
+        let outcome = hook.deliver(&Bytes::new(), &HeaderMap::new()).await;
+        let said = outcome.delivered.expect_err("nobody listens");
+        let told = format!("webhook sink: POST http://127.0.0.1:{port}/x ");
+        assert!(said.starts_with(&told), "{said}");
+        let shown = format!("{said} {hook:?}");
+        assert!(!shown.contains("hidden"), "{shown}");
     }
 
     #[test]

@@ -74,7 +74,8 @@ pub struct Build<'a> {
 /// Limits that the configuration sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Documents larger than this, in bytes, are not kept in the status.
+    /// Documents larger than this, in bytes, are not kept in the status. What makes no sense is
+    /// replaced or clamped when it is used.
     pub inline_threshold_bytes: i64,
     /// From this many consecutive errors on an AIBOM is stale.
     pub stale_threshold: i32,

@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 use super::Limits;
 use crate::controller::document::{Document, FORMAT, SPEC_VERSION};
 
+/// Smallest and largest threshold for documents inside an AIBOM, in bytes.
+const THRESHOLDS: (i64, i64) = (1024, 1_048_576);
+
 /// What a sink made of a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SinkOutcome {
@@ -99,10 +102,11 @@ impl BomDocument {
 }
 
 fn threshold(configured: i64) -> i64 {
+    let (least, most) = THRESHOLDS;
     if configured <= 0 {
         Limits::default().inline_threshold_bytes
     } else {
-        configured.clamp(1024, 1_048_576)
+        configured.clamp(least, most)
     }
 }
 

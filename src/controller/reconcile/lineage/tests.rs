@@ -1,6 +1,7 @@
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use tokio::time::{Duration, sleep};
 
 use super::*;
 use crate::controller::profile::V1_6_0;
@@ -16,6 +17,7 @@ struct World {
     kinds: WorkloadKinds,
     cron_jobs: Informer<CronJob>,
     jobs: Informer<Job>,
+    pods: Informer<Pod>,
     queues: [Queue<ObjectKey>; 2],
 }
 
@@ -25,16 +27,18 @@ impl World {
         let settings = Settings::defaults(&V1_6_0).expect("settings");
         let kinds = settings.kinds.clone();
         let (intermediates, filler) = Intermediates::new(script.client());
-        tokio::spawn(filler.run());
+        let pods = Informer::new("Pod");
         let rules = V1_6_0.reconcile.roll_up.expect("rules");
         let (lineage, changes) = Lineage::new(
             rules,
             Current::new(settings),
-            Informer::new("Pod"),
+            pods.clone(),
             ReplicaSets::new(Informer::new("ReplicaSet")),
             intermediates,
         );
         tokio::spawn(changes.run());
+        let again = lineage.clone();
+        tokio::spawn(filler.run(move |news| again.look_at_unresolved(&news)));
         let queues = ["cronjob", "job"].map(|name| Queue::new(name, &metrics));
         let (cron_jobs, jobs) = (Informer::new("CronJob"), Informer::new("Job"));
         lineage.add(&CRON_JOB, &cron_jobs, &queues[0]);
@@ -44,6 +48,7 @@ impl World {
             kinds,
             cron_jobs,
             jobs,
+            pods,
             queues,
         };
         sync(&world.cron_jobs);
@@ -130,6 +135,20 @@ async fn what_could_not_be_followed_is_tried_again_when_an_owner_comes() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pod_is_looked_for_only_when_all_pods_are_known() {
+    let world = World::new(&Script::new([]));
+    let job: Job = object("a", "j", Some(["v1/Pod", "p", "u"]));
+    let fill = async {
+        sleep(Duration::from_secs(5)).await;
+        world.pods.apply(Event::ListBegin);
+        world.pods.apply(Event::ListObject(object("p", "u", None)));
+        world.pods.apply(Event::ListEnd);
+    };
+    let (ancestry, ()) = tokio::join!(world.ancestry(&job), fill);
+    assert!(matches!(ancestry, Ancestry::Independent));
+}
+
+#[tokio::test(start_paused = true)]
 async fn owners_of_unknown_kinds_are_read_through_a_cache_of_their_own() {
     let kinds = json!({
         "kind": "APIResourceList", "groupVersion": "example.dev/v1", "resources": [{
@@ -190,4 +209,58 @@ async fn owners_that_may_not_be_read_leave_it_unresolved_at_once() {
         1,
         "a missing kind is not asked for each time"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_comes_to_be_served_leads_to_another_look() {
+    let kinds = json!({
+        "kind": "APIResourceList", "groupVersion": "example.dev/v1", "resources": [{
+            "name": "rounds", "singularName": "round", "namespaced": true, "kind": "Round",
+            "verbs": ["get", "list", "watch"],
+        }],
+    });
+    let mut round = raw("r", "m", Some(TICK));
+    round["apiVersion"] = json!("example.dev/v1");
+    round["kind"] = json!("Round");
+    let script = Script::new([
+        Answer::refused(),
+        Answer::status(404, "NotFound"),
+        Answer::json(200, &kinds),
+        Answer::watch([
+            bookmark(2, true),
+            Part::Wait(Duration::from_secs(5)),
+            event("ADDED", round),
+            Part::Hang,
+        ]),
+    ]);
+    let world = World::new(&script);
+    world
+        .cron_jobs
+        .apply(Event::Applied(object("tick", "c", None)));
+    let job: Job = object("a", "j", Some(["example.dev/v1/Round", "r", "m"]));
+    world.jobs.apply(Event::Applied(job.clone()));
+    let begin = tokio::time::Instant::now();
+    assert!(matches!(world.ancestry(&job).await, Ancestry::Unresolved));
+    assert_eq!(begin.elapsed().as_secs(), 0);
+    assert_eq!(world.waiting().await, [0, 0]);
+    // 5 s after no answer and 60 s after an absence; then the list, and a later object.
+    sleep(Duration::from_secs(67)).await;
+    assert_eq!(world.waiting().await, [0, 1], "the list is complete");
+    assert!(matches!(world.ancestry(&job).await, Ancestry::Unresolved));
+    sleep(Duration::from_secs(10)).await;
+    assert!(matches!(world.ancestry(&job).await, Ancestry::Under(_)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_deleted_is_not_looked_at_again() {
+    let world = World::new(&Script::new([]));
+    let job: Job = object("tick-1", "j", Some(TICK));
+    world.jobs.apply(Event::Applied(job.clone()));
+    assert!(matches!(world.ancestry(&job).await, Ancestry::Unresolved));
+    world.jobs.apply(Event::Deleted(job));
+    world
+        .cron_jobs
+        .apply(Event::Applied(object("tick", "c", None)));
+    let [_, jobs] = world.waiting().await;
+    assert_eq!(jobs, 0);
 }

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::metrics::{ControllerMetrics, Metrics};
 use super::queue::{Queue, Taken};
 use super::store::SyncFlag;
+use crate::error_chain::chain;
 
 /// How long a controller waits for its sources.
 pub const SYNC_TIMEOUT: Duration = Duration::from_secs(120);
@@ -36,7 +37,7 @@ pub enum Outcome {
 /// Brings the world in line with one object.
 pub trait Reconciler<K>: Send + Sync {
     /// Why it could not; the key is tried again under its backoff.
-    type Error: std::error::Error + Send;
+    type Error: std::error::Error + Send + 'static;
 
     /// Reconciles the object of this key, which may be gone.
     fn reconcile(&self, key: &K) -> impl Future<Output = Result<Outcome, Self::Error>> + Send;
@@ -93,7 +94,7 @@ enum Failure<E> {
     Panic(String),
 }
 
-impl<E: std::error::Error> Failure<E> {
+impl<E: std::error::Error + 'static> Failure<E> {
     fn describe(&self) -> String {
         match self {
             Self::Error(error) => chain(error),
@@ -135,7 +136,8 @@ where
         self
     }
 
-    /// Works until told to stop; the reconcile that is running then is finished.
+    /// Works until told to stop; the reconcile that is running then is broken off, since nothing waits
+    /// for a delivery when the process ends (`controller.md` M).
     ///
     /// # Errors
     ///
@@ -166,7 +168,12 @@ where
                 tracing::info!(controller = self.name, "All workers finished");
                 return Ok(());
             };
-            self.work(&taken).await;
+            tokio::select! {
+                biased;
+                () = self.work(&taken) => {}
+                // The next turn ends the worker.
+                () = stop.cancelled() => {}
+            }
         }
     }
 
@@ -239,17 +246,6 @@ where
             Err(panic) => Err(Failure::Panic(said(&*panic))),
         }
     }
-}
-
-/// An error and its causes.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }
 
 /// What a panic said.

@@ -169,3 +169,18 @@ async fn a_stop_before_the_sync_is_no_error() {
     stop.cancel();
     worker.run(stop).await.expect("no error");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_does_not_wait_for_a_reconcile() {
+    let metrics = Metrics::new().expect("metrics");
+    let queue: Queue<String> = Queue::new("job", &metrics);
+    let worker = Worker::new("job", queue.clone(), scripted([Act::Hang]), &metrics);
+    queue.add("a".to_owned());
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(worker.run(stop.clone()));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let start = Instant::now();
+    stop.cancel();
+    running.await.expect("no panic").expect("no error");
+    assert_eq!(start.elapsed().as_millis(), 0);
+}

@@ -2,11 +2,11 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use serde_json::{Value, json};
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::mpsc::Receiver;
 use tokio::task::JoinHandle;
 
 use super::*;
-use crate::controller::events::{Happening, Recorder};
+use crate::controller::events::{Recorded, Recorder};
 use crate::controller::profile::V1_6_0;
 use crate::controller::profile::kind::LEADER_WORKER_SET;
 use crate::controller::runtime::discovery::Served;
@@ -32,7 +32,7 @@ struct World {
     health: WatchHealth,
     metrics: Arc<AibomMetrics>,
     gate: Gate,
-    events: UnboundedReceiver<Happening>,
+    events: Receiver<Recorded>,
     tasks: [JoinHandle<Infallible>; 2],
 }
 
@@ -82,8 +82,8 @@ impl World {
 
     fn told(&mut self) -> Vec<&'static str> {
         let mut told = Vec::new();
-        while let Ok(happening) = self.events.try_recv() {
-            told.push(happening.reason);
+        while let Ok(recorded) = self.events.try_recv() {
+            told.push(recorded.happening.reason);
         }
         told
     }
