@@ -56,7 +56,7 @@ struct Key {
     message: String,
 }
 
-/// Takes events; they are sent in order by [`Recorder::send`].
+/// Takes events; they are sent in order by [`Outbox::send`].
 #[derive(Clone, Debug)]
 pub(super) struct Recorder {
     queue: mpsc::Sender<Note>,
