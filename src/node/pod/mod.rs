@@ -116,7 +116,7 @@ impl Worker {
 
     /// Takes the pod from now to its end.
     pub(super) async fn run(self) {
-        self.show(|_| {});
+        self.show_first();
         let what = format!("{}/{} ({})", self.key.namespace, self.key.name, self.uid);
         self.kubelet.journal.note(&format!("takes {what}"));
         let before = self.pod();
@@ -243,11 +243,17 @@ impl Worker {
         }
     }
 
+    /// Lets the kubelet port see this pod instead of an earlier one of its name.
+    fn show_first(&self) {
+        let view = self.view.lock().unwrap_or_else(PoisonError::into_inner);
+        self.kubelet.pods.show(self.key.clone(), view.clone());
+    }
+
     /// Changes what the kubelet port sees of the pod.
     fn show(&self, change: impl FnOnce(&mut PodView)) {
         let mut view = self.view.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut view);
-        self.kubelet.pods.show(self.key.clone(), view.clone());
+        self.kubelet.pods.update(&self.key, view.clone());
     }
 
     /// The time that a pod's containers have to end.
