@@ -32,6 +32,10 @@ impl Supervisor<'_> {
     /// Keeps the container in the state that its policy asks for. Returns its exit code when it is
     /// not started any more, or [`None`] when the pod is to end.
     pub(super) async fn run(&self) -> Option<i32> {
+        // In an earlier life of the node.
+        if let Some(ended) = self.record().ended_for_good(self.policy) {
+            return Some(ended);
+        }
         let mut backoff = Backoff::crash_loop();
         let mut start = self.first_start();
         loop {
