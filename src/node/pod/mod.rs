@@ -7,6 +7,8 @@ mod container;
 mod control;
 mod publish;
 mod pull;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,12 +30,12 @@ use super::journal::Journal;
 use super::options::NodeOptions;
 use super::status::{Record, RestartPolicy};
 use super::time;
-use super::uplink::{Lane, Uplink};
+use super::uplink::{Lane, Trouble, Uplink};
 use super::view::{ContainerView, PodKey, PodView, Pods};
-use crate::cluster::fault::Fault;
 
 use container::Supervisor;
 pub(super) use control::Control;
+use publish::is_gone;
 
 /// What all pods of a node share.
 pub(super) struct Kubelet {
@@ -228,18 +230,14 @@ impl Worker {
             });
         let PodKey { namespace, name } = &self.key;
         let what = format!("the deletion of {namespace}/{name}");
-        let request = || api.delete(name, &params);
-        match self
-            .kubelet
-            .uplink
-            .persist(Lane::Pods, &what, request)
-            .await
-        {
-            Ok(_) | Err(Fault::NotFound { .. } | Fault::Conflict { .. }) => {}
-            Err(fault) => self
-                .kubelet
-                .journal
-                .note(&format!("{what} is refused: {fault}")),
+        let mut trouble = Trouble::new(&self.kubelet.journal, &what);
+        loop {
+            let request = api.delete(name, &params);
+            match self.kubelet.uplink.attempt(Lane::Pods, request).await {
+                // Nobody else deletes it: there is no answer after which to give up.
+                Err(fault) if !is_gone(&fault) => trouble.wait(&fault).await,
+                Ok(_) | Err(_) => return trouble.over(),
+            }
         }
     }
 

@@ -65,7 +65,7 @@ fn version(pod: &Pod) -> u64 {
 }
 
 /// Whether a fault says that the pod is not there any more, or another one has its name.
-fn is_gone(fault: &Fault) -> bool {
+pub(super) fn is_gone(fault: &Fault) -> bool {
     match fault {
         Fault::NotFound { .. } => true,
         Fault::Rejected { message } => message.contains("metadata.uid"),

@@ -1,0 +1,108 @@
+use std::convert::Infallible;
+use std::path::Path;
+use std::time::Instant;
+
+use http::{Method, Request, Response};
+use kube::Client;
+use kube::client::Body;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::*;
+use crate::host::launch::Launcher;
+use crate::host::ports::PortPicker;
+use crate::node::image::ImageTable;
+use crate::node::options::ServingFiles;
+
+/// The worker of this pod, beside an API server that answers by method and path.
+fn worker(
+    dir: &Path,
+    pod: Pod,
+    answer: impl Fn(&Method, &str) -> (u16, Value) + Clone + Send + 'static,
+) -> (Worker, Control, watch::Sender<Arc<Pod>>) {
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let (code, body) = answer(request.method(), request.uri().path());
+        async move {
+            // Time for an order to arrive in the meantime.
+            sleep(Duration::from_millis(20)).await;
+            let answer = Response::builder().status(code);
+            let answer = answer.body(Body::from(body.to_string().into_bytes()));
+            Ok::<_, Infallible>(answer.expect("an answer"))
+        }
+    });
+    let client = Client::new(service, "default");
+    let journal = Arc::new(Journal::open(&dir.join("log")).expect("a log"));
+    let options = NodeOptions {
+        name: "node".to_owned(),
+        server: "https://127.0.0.1:24680".to_owned(),
+        server_ca_pem: String::new(),
+        kubeconfig: dir.join("kubeconfig"),
+        serving: ServingFiles {
+            cert: dir.join("crt"),
+            key: dir.join("key"),
+        },
+        client_ca_pem: String::new(),
+        dir: dir.join("node"),
+        launcher: Launcher::current(),
+        images: ImageTable::default(),
+        ports: Arc::new(PortPicker::new()),
+        kubelet_version: "v1.36.3".to_owned(),
+    };
+    let kubelet = Kubelet {
+        containers: Containers::new(options.clone(), client.clone()),
+        options,
+        uplink: Arc::new(Uplink::new(client, Arc::clone(&journal))),
+        journal,
+        recorder: Recorder::new("node").0,
+        pods: Pods::default(),
+        addresses: Addresses::default(),
+    };
+    let (updates, receiver) = watch::channel(Arc::new(pod));
+    let control = Control::new();
+    let worker = Worker::new(Arc::new(kubelet), receiver, control.clone());
+    (worker, control, updates)
+}
+
+fn pod(spec: Value, phase: &str) -> Pod {
+    let pod = json!({
+        "metadata": {"namespace": "models", "name": "app", "uid": "u-1"},
+        "spec": spec,
+        "status": {"phase": phase},
+    });
+    serde_json::from_value(pod).expect("a pod")
+}
+
+fn failure(code: u16, reason: &str, message: &str) -> (u16, Value) {
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "reason": reason, "message": message, "code": code,
+    });
+    (code, status)
+}
+
+fn folder() -> TempDir {
+    tempfile::tempdir().expect("a temporary folder")
+}
+
+#[tokio::test]
+async fn the_deletion_is_not_given_up() {
+    let folder = folder();
+    let object = pod(json!({"containers": []}), "Succeeded");
+    let served = serde_json::to_value(&object).expect("JSON");
+    let asked = Arc::new(Mutex::new(0));
+    let count = Arc::clone(&asked);
+    let answer = move |method: &Method, _: &str| {
+        assert_eq!(method, Method::DELETE);
+        let mut asked = count.lock().expect("not poisoned");
+        *asked += 1;
+        match *asked {
+            1 => failure(403, "Forbidden", "not yet"),
+            2 => failure(409, "Conflict", "the object has been modified"),
+            _ => (200, served.clone()),
+        }
+    };
+    let (worker, control, _updates) = worker(folder.path(), object, answer);
+    control.end(Duration::ZERO);
+    worker.run().await;
+    assert_eq!(*asked.lock().expect("not poisoned"), 3);
+}
