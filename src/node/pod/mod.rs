@@ -154,7 +154,7 @@ impl Worker {
             self.event(Kind::Warning, "UnknownFault", fault.to_string());
         }
         let mut address = None;
-        let sandbox = self.control.unless_ended(self.prepare()).await;
+        let sandbox = self.prepare().await;
         if let Some(sandbox) = &sandbox {
             address = self.kubelet.addresses.give();
             let ip = address.as_ref().map(Address::ip);
@@ -168,12 +168,15 @@ impl Worker {
         sandbox
     }
 
-    /// Makes the pod's folder and volumes, trying until they can be made.
-    async fn prepare(&self) -> Sandbox {
+    /// Makes the pod's folder and volumes, trying until they can be made; [`None`] when the pod is
+    /// to end before.
+    async fn prepare(&self) -> Option<Sandbox> {
         let mut backoff = Backoff::volume();
-        loop {
+        while !self.control.is_ended() {
+            // Not cut short: what was made, secrets among it, must be known to be removed. No
+            // request of it waits for long.
             let error = match self.kubelet.containers.prepare(&self.pod()).await {
-                Ok(sandbox) => return sandbox,
+                Ok(sandbox) => return Some(sandbox),
                 Err(error) => error,
             };
             let reason = match &error {
@@ -181,8 +184,10 @@ impl Worker {
                 StartError::Config(_) | StartError::Run(_) => "FailedCreatePodSandBox",
             };
             self.event(Kind::Warning, reason, error.to_string());
-            sleep(backoff.after(Instant::now())).await;
+            let pause = sleep(backoff.after(Instant::now()));
+            self.control.unless_ended(pause).await?;
         }
+        None
     }
 
     /// Init containers one after another, then the others side by side; returns when none of them

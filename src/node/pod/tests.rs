@@ -1,6 +1,5 @@
 use std::convert::Infallible;
 use std::path::Path;
-use std::time::Instant;
 
 use http::{Method, Request, Response};
 use kube::Client;
@@ -105,4 +104,38 @@ async fn the_deletion_is_not_given_up() {
     control.end(Duration::ZERO);
     worker.run().await;
     assert_eq!(*asked.lock().expect("not poisoned"), 3);
+}
+
+#[tokio::test]
+async fn nothing_is_left_of_a_pod_that_ends_while_its_volumes_are_made() {
+    let folder = folder();
+    let spec = json!({
+        "containers": [{
+            "name": "app", "image": "example.com/app:v1",
+            "volumeMounts": [{"name": "key", "mountPath": "/key"}],
+        }],
+        "volumes": [{"name": "key", "secret": {"secretName": "key"}}],
+    });
+    let object = pod(spec, "Pending");
+    let served = serde_json::to_value(&object).expect("JSON");
+    let (tell, mut asked) = watch::channel(false);
+    let answer = move |_: &Method, path: &str| {
+        if path.ends_with("/secrets/key") {
+            tell.send_replace(true);
+            return (
+                200,
+                json!({"metadata": {"name": "key"}, "data": {"k": "djE="}}),
+            );
+        }
+        (200, served.clone())
+    };
+    let (worker, control, _updates) = worker(folder.path(), object, answer);
+    let end = async {
+        asked.wait_for(|asked| *asked).await.expect("it asks");
+        control.mute();
+        control.end(Duration::ZERO);
+    };
+    tokio::join!(worker.run(), end);
+    let pods = std::fs::read_dir(folder.path().join("node")).expect("the node's folder");
+    assert_eq!(pods.count(), 0);
 }
