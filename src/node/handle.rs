@@ -28,6 +28,7 @@ use super::view::Pods;
 use crate::cluster::client::connect;
 use crate::cluster::wait::{Deadline, Look, wait_until};
 use crate::host::files::private_dir;
+use crate::host::launch::raise_file_limit;
 
 /// The controller manager takes the taint away within a second; a starved machine needs many times
 /// that.
@@ -56,12 +57,13 @@ impl fmt::Debug for Node {
 impl Node {
     /// Registers a node and waits until pods may be bound to it. Its Node object may be there
     /// already; so may pods of an earlier life of it, which are started anew. `log` is the file that
-    /// it writes down in what it does.
+    /// it writes down in what it does. Raises this process's soft limit of file descriptors.
     ///
     /// # Errors
     ///
     /// [`NodeError`]; then nothing of it runs any more.
     pub async fn start(options: NodeOptions, log: &Path) -> Result<Self, NodeError> {
+        raise_file_limit();
         clear(&options.dir)?;
         let journal = Arc::new(Journal::open(log).map_err(place(log))?);
         let client = connect(&options.kubeconfig).await?;
