@@ -158,20 +158,19 @@ impl Supervisor<'_> {
         const CANNOT_RUN: i32 = 128;
         self.event(Kind::Warning, "Failed", format!("Error: {message}"));
         let now = time::now();
+        let policy = self.policy;
         self.change(|container| {
-            container.id.get_or_insert_with(String::new);
-            container.last = Some(ContainerStateTerminated {
-                exit_code: CANNOT_RUN,
-                reason: Some("StartError".to_owned()),
-                message: Some(message.clone()),
-                started_at: Some(now.clone()),
-                finished_at: Some(now),
-                ..ContainerStateTerminated::default()
-            });
-            container.state = State::Waiting {
-                reason: "RunContainerError",
-                message: Some(message),
-            };
+            container.fail_to_run(
+                ContainerStateTerminated {
+                    exit_code: CANNOT_RUN,
+                    reason: Some("StartError".to_owned()),
+                    message: Some(message),
+                    started_at: Some(now.clone()),
+                    finished_at: Some(now),
+                    ..ContainerStateTerminated::default()
+                },
+                policy,
+            );
         });
         CANNOT_RUN
     }

@@ -191,6 +191,25 @@ impl ContainerRecord {
         self.id.is_some()
     }
 
+    /// A start that came to nothing, which counts as one all the same: it waits for the next one, if
+    /// the policy has one.
+    pub(in crate::node) fn fail_to_run(
+        &mut self,
+        ended: ContainerStateTerminated,
+        policy: RestartPolicy,
+    ) {
+        self.id.get_or_insert_with(String::new);
+        if policy.restarts(ended.exit_code) {
+            self.state = State::Waiting {
+                reason: "RunContainerError",
+                message: ended.message.clone(),
+            };
+            self.last = Some(ended);
+        } else {
+            self.state = State::Terminated(ended);
+        }
+    }
+
     /// How it ended, if this policy does not start it again.
     pub(in crate::node) fn ended_for_good(&self, policy: RestartPolicy) -> Option<i32> {
         self.exit_code().filter(|code| !policy.restarts(*code))

@@ -260,6 +260,29 @@ fn a_pod_of_an_earlier_life_lost_its_processes() {
 }
 
 #[test]
+fn a_container_that_cannot_be_run_ends_where_it_is_not_tried_again() {
+    let pod = pod(json!({
+        "restartPolicy": "Never",
+        "initContainers": [{"name": "init", "image": "i"}],
+        "containers": [{"name": "manager", "image": "i"}],
+    }));
+    for (policy, phase, exit_code) in [
+        (RestartPolicy::Always, Phase::Pending, None),
+        (RestartPolicy::Never, Phase::Failed, Some(128)),
+    ] {
+        let mut record = prepared(&pod);
+        let start_error = ContainerStateTerminated {
+            exit_code: 128,
+            message: Some("cannot start it".to_owned()),
+            ..Default::default()
+        };
+        record.init[0].fail_to_run(start_error, policy.of_init());
+        assert_eq!(record.init[0].exit_code(), exit_code);
+        assert_eq!(Phase::of(&record, policy), phase);
+    }
+}
+
+#[test]
 fn what_an_earlier_life_left_is_started_again_by_the_policy_alone() {
     let mut pod = pod(json!({
         "initContainers": [{"name": "init", "image": "i"}],
