@@ -102,10 +102,10 @@ impl Node {
         };
         let deadline = Deadline::within(READY_DEADLINE);
         let object = register(&identity, &uplink, deadline, log).await?;
-        let seen = watch::Sender::new(Some(object.clone()));
+        let seen = watch::Sender::new(Some(object));
         let lease = heartbeat::lease(
             identity.clone(),
-            object,
+            seen.subscribe(),
             Arc::clone(&uplink),
             Arc::clone(&journal),
         );
