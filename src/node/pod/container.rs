@@ -305,13 +305,8 @@ impl Supervisor<'_> {
     }
 
     async fn restart(&self, running: &Running, kind: probe::Kind) -> Finished {
-        let name = &self.container.name;
-        let kind_name = kind.to_string().to_lowercase();
-        self.event(
-            Kind::Normal,
-            "Killing",
-            format!("Container {name} failed {kind_name} probe, will be restarted"),
-        );
+        let message = failed_probe(&self.container.name, kind, self.policy);
+        self.event(Kind::Normal, "Killing", message);
         let probe = match kind {
             probe::Kind::Startup => &self.container.startup_probe,
             probe::Kind::Liveness | probe::Kind::Readiness => &self.container.liveness_probe,
@@ -389,5 +384,33 @@ fn as_killed(finished: Finished) -> Finished {
         exit_code: 128 + KILL,
         signal: Some(KILL),
         ..finished
+    }
+}
+
+/// Why a container is killed, in the kubelet's words.
+fn failed_probe(name: &str, kind: probe::Kind, policy: RestartPolicy) -> String {
+    let kind = kind.to_string().to_lowercase();
+    let then = match policy {
+        RestartPolicy::Never => "",
+        RestartPolicy::OnFailure | RestartPolicy::Always => ", will be restarted",
+    };
+    format!("Container {name} failed {kind} probe{then}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_restart_is_announced_only_where_one_follows() {
+        let message = |policy| failed_probe("app", probe::Kind::Liveness, policy);
+        assert_eq!(
+            message(RestartPolicy::Always),
+            "Container app failed liveness probe, will be restarted"
+        );
+        assert_eq!(
+            message(RestartPolicy::Never),
+            "Container app failed liveness probe"
+        );
     }
 }

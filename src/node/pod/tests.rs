@@ -12,6 +12,7 @@ use crate::host::launch::Launcher;
 use crate::host::ports::PortPicker;
 use crate::node::image::ImageTable;
 use crate::node::options::ServingFiles;
+use crate::node::status::State;
 
 /// The worker of this pod, beside an API server that answers by method and path.
 fn worker(
@@ -138,4 +139,30 @@ async fn nothing_is_left_of_a_pod_that_ends_while_its_volumes_are_made() {
     tokio::join!(worker.run(), end);
     let pods = std::fs::read_dir(folder.path().join("node")).expect("the node's folder");
     assert_eq!(pods.count(), 0);
+}
+
+#[tokio::test]
+async fn a_name_that_is_none_stays_the_reason() {
+    let folder = folder();
+    let spec = json!({"containers": [{"name": "app", "image": "Not A Name"}]});
+    let object = pod(spec, "Pending");
+    let served = serde_json::to_value(&object).expect("JSON");
+    let (worker, control, _updates) = worker(folder.path(), object, move |_: &Method, _: &str| {
+        (200, served.clone())
+    });
+    let mut records = worker.record.subscribe();
+    let look = async {
+        let reason = |record: &Record| match &record.main[0].state {
+            State::Waiting { reason, .. } => *reason,
+            state => panic!("{state:?}"),
+        };
+        let refused = records.wait_for(|record| reason(record) == "InvalidImageName");
+        refused.await.expect("a worker");
+        let backs_off = records.wait_for(|record| reason(record) == "ImagePullBackOff");
+        let backs_off = tokio::time::timeout(Duration::from_secs(2), backs_off).await;
+        assert!(backs_off.is_err());
+        control.mute();
+        control.end(Duration::ZERO);
+    };
+    tokio::join!(worker.run(), look);
 }
