@@ -154,9 +154,10 @@ fn close_inherited() {
     }
 }
 
-/// Raises the soft limit to the hard one. A failure is left to the component, whose message about
-/// it is recognised.
-fn raise_file_limit() {
+/// Raises the soft limit of file descriptors to the hard one: of a child before it becomes the
+/// component, whose message is recognised when that fails, and of a process that holds a plane or a
+/// node, with two pipes and a log per container.
+pub(crate) fn raise_file_limit() {
     let limit = rustix::process::getrlimit(Resource::Nofile);
     let _ = rustix::process::setrlimit(
         Resource::Nofile,
@@ -234,4 +235,16 @@ fn complain(what: &str) {
 fn write_line(line: &str) {
     use std::io::Write as _;
     let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_limit_is_raised_to_what_is_allowed() {
+        raise_file_limit();
+        let limit = rustix::process::getrlimit(Resource::Nofile);
+        assert_eq!(limit.current, limit.maximum);
+    }
 }

@@ -42,7 +42,7 @@ impl PortError {
     }
 }
 
-/// Gives out ports, each at most once in the life of this process.
+/// Gives out ports, each to one holder at a time within this process.
 #[derive(Debug)]
 pub struct PortPicker {
     range: RangeInclusive<u16>,
@@ -72,23 +72,33 @@ impl PortPicker {
         lock(&self.suggested).extend(ports);
     }
 
-    /// A port that was free a moment ago and that this process has not been given before.
+    /// A port that was free a moment ago and that nobody in this process holds. One that somebody
+    /// held before comes only when no other is found, the one that rests longest first.
     ///
     /// # Errors
     ///
     /// [`PortError`] when a bounded number of draws found none.
     pub fn next(&self) -> Result<u16, PortError> {
         if let Some(port) = lock(&self.suggested).pop_front() {
-            lock(given()).insert(port);
+            lock(given()).drawn.insert(port);
             return Ok(port);
         }
         let (low, high) = (*self.range.start(), *self.range.end());
         for _ in 0..TRIES {
             let port = draw(low, high);
             // Marked before the test, so that two threads never test, and then give out, one port.
-            if lock(given()).insert(port) && is_free(port) {
-                return Ok(port);
+            if lock(given()).drawn.insert(port) {
+                if is_free(port) {
+                    return Ok(port);
+                }
+                lock(given()).drawn.remove(&port);
             }
+        }
+        let mut given = lock(given());
+        let mut rested = given.resting.iter();
+        let found = rested.position(|port| self.range.contains(port) && is_free(*port));
+        if let Some(port) = found.and_then(|place| given.resting.remove(place)) {
+            return Ok(port);
         }
         Err(PortError {
             low,
@@ -96,6 +106,11 @@ impl PortPicker {
             tries: TRIES,
         })
     }
+}
+
+/// Takes back ports that nobody needs any more.
+pub(crate) fn release(ports: impl IntoIterator<Item = u16>) {
+    lock(given()).resting.extend(ports);
 }
 
 /// Whether a server could listen on this port of 127.0.0.1 at this moment.
@@ -107,9 +122,17 @@ pub fn is_free(port: u16) -> bool {
     port != 0 && TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
 }
 
-/// Ports given out by this process.
-fn given() -> &'static Mutex<HashSet<u16>> {
-    static GIVEN: OnceLock<Mutex<HashSet<u16>>> = OnceLock::new();
+/// The ports of this process.
+#[derive(Debug, Default)]
+struct Given {
+    /// All that were ever given out.
+    drawn: HashSet<u16>,
+    /// Those of them that nobody holds any more, in the order of their return.
+    resting: VecDeque<u16>,
+}
+
+fn given() -> &'static Mutex<Given> {
+    static GIVEN: OnceLock<Mutex<Given>> = OnceLock::new();
     GIVEN.get_or_init(Mutex::default)
 }
 
@@ -176,6 +199,26 @@ mod tests {
         };
         let error = picker.next().expect_err("its only port is taken");
         assert!(error.to_string().contains(&port.to_string()));
+    }
+
+    #[test]
+    fn ports_come_back_oldest_first_when_all_others_are_held() {
+        // Registered ports, which no other test draws.
+        let range = 19_990..=19_991;
+        let picker = PortPicker {
+            range: range.clone(),
+            suggested: Mutex::default(),
+        };
+        let held = TcpListener::bind((Ipv4Addr::LOCALHOST, 19_990)).expect("a free port");
+        assert_eq!(picker.next().expect("the free one"), 19_991);
+        picker.next().expect_err("one is taken and one is held");
+        drop(held);
+        assert_eq!(picker.next().expect("busy once, not for ever"), 19_990);
+        release([19_991, 19_990]);
+        let again = [picker.next(), picker.next()].map(|port| port.expect("a port"));
+        assert_eq!(again, [19_991, 19_990]);
+        picker.next().expect_err("both are held");
+        release(range);
     }
 
     #[test]

@@ -23,14 +23,15 @@ use super::options::NodeOptions;
 use super::pod::Kubelet;
 use super::registration::{Identity, obstacles};
 use super::server::Server;
-use super::uplink::Uplink;
+use super::uplink::{Uplink, passes};
 use super::view::Pods;
 use crate::cluster::client::connect;
 use crate::cluster::wait::{Deadline, Look, wait_until};
 use crate::host::files::private_dir;
+use crate::host::launch::raise_file_limit;
 
-/// The controller manager takes the taint away within a second; a starved machine needs many times
-/// that.
+/// For registration and readiness together. The controller manager takes the taint away within a
+/// second; a starved machine needs many times that.
 const READY_DEADLINE: Duration = Duration::from_secs(60);
 
 /// A running node. Stop it with [`Node::stop`]; dropping it kills its pods' processes at once.
@@ -55,13 +56,15 @@ impl fmt::Debug for Node {
 
 impl Node {
     /// Registers a node and waits until pods may be bound to it. Its Node object may be there
-    /// already; so may pods of an earlier life of it, which are started anew. `log` is the file that
-    /// it writes down in what it does.
+    /// already; so may pods of an earlier life of it, which are started anew where their restart
+    /// policy says so. `log` is the file that
+    /// it writes down in what it does. Raises this process's soft limit of file descriptors.
     ///
     /// # Errors
     ///
     /// [`NodeError`]; then nothing of it runs any more.
     pub async fn start(options: NodeOptions, log: &Path) -> Result<Self, NodeError> {
+        raise_file_limit();
         clear(&options.dir)?;
         let journal = Arc::new(Journal::open(log).map_err(place(log))?);
         let client = connect(&options.kubeconfig).await?;
@@ -97,15 +100,12 @@ impl Node {
             others: Vec::new(),
             watched: Watched::new(&name),
         };
-        let registered = identity.register(&uplink).await;
-        let object = registered.map_err(|source| NodeError::Register {
-            name: name.clone(),
-            source,
-        })?;
-        let seen = watch::Sender::new(Some(object.clone()));
+        let deadline = Deadline::within(READY_DEADLINE);
+        let object = register(&identity, &uplink, deadline, log).await?;
+        let seen = watch::Sender::new(Some(object));
         let lease = heartbeat::lease(
             identity.clone(),
-            object,
+            seen.subscribe(),
             Arc::clone(&uplink),
             Arc::clone(&journal),
         );
@@ -118,15 +118,15 @@ impl Node {
         ];
         let work = dispatch(kubelet, node.stop.clone());
         node.pods = Some(node.watched.spawn("pods", work));
-        node.become_ready(log).await?;
+        node.become_ready(deadline, log).await?;
         Ok(node)
     }
 
     /// Waits until pods are no longer kept away.
-    async fn become_ready(&self, log: &Path) -> Result<(), NodeError> {
+    async fn become_ready(&self, deadline: Deadline<'_>, log: &Path) -> Result<(), NodeError> {
         let api: Api<NodeObject> = Api::all(self.uplink.client());
         let what = format!("the node {} to be ready", self.name);
-        let ready = wait_until(what, Deadline::within(READY_DEADLINE), async || {
+        let ready = wait_until(what, deadline, async || {
             let node = api.get(&self.name).await?;
             Ok(match obstacles(&node) {
                 None => Look::Done(()),
@@ -265,6 +265,32 @@ impl Drop for AbortOnDrop {
     }
 }
 
+/// Registers the node, trying until it is done or refused for good.
+async fn register(
+    identity: &Identity,
+    uplink: &Uplink,
+    deadline: Deadline<'_>,
+    log: &Path,
+) -> Result<NodeObject, NodeError> {
+    let name = &identity.name;
+    let what = format!("the registration of the node {name}");
+    let registered = wait_until(what, deadline, async || {
+        Ok(match identity.register(uplink).await {
+            Err(fault) if passes(&fault) => Look::NotYet(fault.to_string()),
+            answer => Look::Done(answer),
+        })
+    });
+    let answer = registered.await.map_err(|source| NodeError::NotReady {
+        name: name.clone(),
+        source: Box::new(source),
+        log: log.to_owned(),
+    })?;
+    answer.map_err(|source| NodeError::Register {
+        name: name.clone(),
+        source,
+    })
+}
+
 /// Makes the node's folder anew. Processes never outlive their node, so that nobody uses what an
 /// earlier life of it left there.
 fn clear(dir: &Path) -> Result<(), NodeError> {
@@ -277,4 +303,45 @@ fn clear(dir: &Path) -> Result<(), NodeError> {
 fn place(path: &Path) -> impl FnOnce(std::io::Error) -> NodeError + use<> {
     let path: PathBuf = path.to_owned();
     move |source| NodeError::Place { path, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::error::Error as _;
+
+    use http::{Request, Response};
+    use kube::Client;
+    use kube::client::Body;
+    use serde_json::json;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_registration_that_never_succeeds_ends_with_the_last_answer() {
+        let service = tower::service_fn(|_: Request<Body>| async {
+            let status = json!({
+                "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+                "reason": "InternalError", "message": "etcd is away", "code": 500,
+            });
+            let answer = Response::builder().status(500);
+            let answer = answer.body(Body::from(status.to_string().into_bytes()));
+            Ok::<_, Infallible>(answer.expect("an answer"))
+        });
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let log = folder.path().join("log");
+        let journal = Arc::new(Journal::open(&log).expect("a log"));
+        let uplink = Uplink::new(Client::new(service, "default"), journal);
+        let identity = Identity {
+            name: "n".to_owned(),
+            kubelet_version: "v1.36.3".to_owned(),
+            port: 20_250,
+        };
+        let deadline = Deadline::within(READY_DEADLINE);
+        let error = register(&identity, &uplink, deadline, &log).await;
+        let error = error.expect_err("it cannot succeed");
+        let cause = error.source().expect("a cause").to_string();
+        assert!(cause.contains("waited 60.0 s"), "{cause}");
+        assert!(cause.contains("etcd is away"), "{cause}");
+    }
 }

@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::journal::Journal;
 use super::registration::{Identity, owner};
 use super::time;
-use super::uplink::{Lane, Trouble, Uplink};
+use super::uplink::{Lane, Trouble, Uplink, version};
 use crate::cluster::fault::Fault;
 
 /// The namespace of the Leases of nodes.
@@ -30,10 +30,10 @@ const STATUS_INTERVAL: Duration = Duration::from_secs(180);
 /// Between two assertions: whoever contradicts at once is not to be outshouted.
 const ASSERT_PAUSE: Duration = Duration::from_millis(500);
 
-/// Renews the node's Lease, for ever.
+/// Renews the node's Lease, for ever; `seen` has the Node object that owns it.
 pub(super) async fn lease(
     identity: Identity,
-    node: Node,
+    seen: watch::Receiver<Option<Node>>,
     uplink: Arc<Uplink>,
     journal: Arc<Journal>,
 ) {
@@ -42,7 +42,8 @@ pub(super) async fn lease(
     loop {
         uplink.audible().await;
         let begun = Instant::now();
-        match renew(&identity.name, &node, &uplink, &api).await {
+        let node = seen.borrow().clone();
+        match renew(&identity.name, node.as_ref(), &uplink, &api).await {
             Ok(()) => {
                 trouble.over();
                 sleep_until(begun + LEASE_INTERVAL).await;
@@ -52,32 +53,23 @@ pub(super) async fn lease(
     }
 }
 
-async fn renew(name: &str, node: &Node, uplink: &Uplink, api: &Api<Lease>) -> Result<(), Fault> {
-    let body = |extra: Value| {
-        let mut body = json!({
-            "apiVersion": "coordination.k8s.io/v1",
-            "kind": "Lease",
-            "metadata": {"name": name, "ownerReferences": owner(node)},
-            "spec": {
-                "holderIdentity": name,
-                "leaseDurationSeconds": LEASE_SECONDS,
-                "renewTime": time::precisely_now(),
-            },
-        });
-        if !extra.is_null() {
-            body["metadata"]["namespace"] = extra;
-        }
-        body
-    };
+async fn renew(
+    name: &str,
+    node: Option<&Node>,
+    uplink: &Uplink,
+    api: &Api<Lease>,
+) -> Result<(), Fault> {
     let params = PatchParams::default();
-    let patch = Patch::Merge(body(Value::Null));
+    let patch = Patch::Merge(renewal(name, node));
     match uplink
         .attempt(Lane::Node, api.patch(name, &params, &patch))
         .await
     {
         Ok(_) => Ok(()),
         Err(Fault::NotFound { .. }) => {
-            let lease = serde_json::from_value(body(json!(NAMESPACE)));
+            let mut lease = renewal(name, node);
+            lease["metadata"]["namespace"] = json!(NAMESPACE);
+            let lease = serde_json::from_value(lease);
             let lease = lease.map_err(|error| Fault::Other(error.to_string()))?;
             let params = PostParams::default();
             let made = uplink
@@ -87,6 +79,24 @@ async fn renew(name: &str, node: &Node, uplink: &Uplink, api: &Api<Lease>) -> Re
         }
         Err(fault) => Err(fault),
     }
+}
+
+/// The Lease, renewed now. While there is no Node object, its owner stays as it is.
+fn renewal(name: &str, node: Option<&Node>) -> Value {
+    let mut lease = json!({
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": name},
+        "spec": {
+            "holderIdentity": name,
+            "leaseDurationSeconds": LEASE_SECONDS,
+            "renewTime": time::precisely_now(),
+        },
+    });
+    if let Some(node) = node {
+        lease["metadata"]["ownerReferences"] = owner(node);
+    }
+    lease
 }
 
 /// Keeps the node's status what it should be, for ever; `seen` gets the object whenever it changes.
@@ -160,14 +170,58 @@ async fn assert(
             Ok(node) => {
                 trouble.over();
                 due = Instant::now() + STATUS_INTERVAL;
-                // The watch may be late with it; without this it would be asserted twice.
+                let watch_went_on = nodes.has_changed().unwrap_or(false);
                 seen.send_if_modified(|known| {
-                    *known = Some(node);
+                    learn(known, node, watch_went_on);
                     false
                 });
                 sleep(ASSERT_PAUSE).await;
             }
             Err(fault) => trouble.wait(&fault).await,
         }
+    }
+}
+
+/// Takes an answer for what is known: the watch may be late with it, and without this it would be
+/// asserted twice. The watch may also have gone on since, to a later state or to the object's end.
+fn learn(known: &mut Option<Node>, answer: Node, watch_went_on: bool) {
+    let is_new = known.as_ref().map_or(!watch_went_on, |known| {
+        version(&known.metadata) <= version(&answer.metadata)
+    });
+    if is_new {
+        *known = Some(answer);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(uid: &str, version: &str) -> Node {
+        let mut node = Node::default();
+        node.metadata.uid = Some(uid.to_owned());
+        node.metadata.resource_version = Some(version.to_owned());
+        node
+    }
+
+    #[test]
+    fn an_answer_does_not_replace_what_came_after_it() {
+        let after = |known: Option<Node>, watch_went_on| {
+            let mut known = known;
+            learn(&mut known, node("u", "7"), watch_went_on);
+            known.and_then(|node| node.metadata.resource_version)
+        };
+        assert_eq!(after(Some(node("u", "6")), true).as_deref(), Some("7"));
+        assert_eq!(after(Some(node("u", "10")), true).as_deref(), Some("10"));
+        assert_eq!(after(None, false).as_deref(), Some("7"));
+        assert_eq!(after(None, true), None);
+    }
+
+    #[test]
+    fn a_lease_belongs_to_the_node_that_is_there() {
+        let lease = renewal("n", Some(&node("second", "7")));
+        assert_eq!(lease["metadata"]["ownerReferences"][0]["uid"], "second");
+        let lease = renewal("n", None);
+        assert_eq!(lease["metadata"], json!({"name": "n"}));
     }
 }

@@ -7,13 +7,23 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::host::ports::{PortError, PortPicker};
+use crate::host::ports::{PortError, PortPicker, release};
 
-/// The ports of one start of a container. Clones share the map.
+/// The ports of one start of a container. Clones share the map; the last one gives the ports back.
 #[derive(Clone, Debug)]
 pub struct PortMap {
     picker: Arc<PortPicker>,
-    drawn: Arc<Mutex<BTreeMap<u16, u16>>>,
+    drawn: Arc<Mutex<Drawn>>,
+}
+
+/// Ports of this machine by the container's.
+#[derive(Debug, Default)]
+struct Drawn(BTreeMap<u16, u16>);
+
+impl Drop for Drawn {
+    fn drop(&mut self) {
+        release(self.0.values().copied());
+    }
 }
 
 impl PortMap {
@@ -33,11 +43,11 @@ impl PortMap {
     /// [`PortError`] when no port is free.
     pub fn host(&self, container_port: u16) -> Result<u16, PortError> {
         let mut drawn = self.drawn.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(port) = drawn.get(&container_port) {
+        if let Some(port) = drawn.0.get(&container_port) {
             return Ok(*port);
         }
         let port = self.picker.next()?;
-        drawn.insert(container_port, port);
+        drawn.0.insert(container_port, port);
         Ok(port)
     }
 
@@ -45,7 +55,7 @@ impl PortMap {
     #[must_use]
     pub fn known(&self, container_port: u16) -> Option<u16> {
         let drawn = self.drawn.lock().unwrap_or_else(PoisonError::into_inner);
-        drawn.get(&container_port).copied()
+        drawn.0.get(&container_port).copied()
     }
 }
 

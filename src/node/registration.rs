@@ -153,20 +153,14 @@ impl Identity {
         conditions && endpoint.is_some_and(|endpoint| endpoint.port == i32::from(self.port))
     }
 
-    /// Makes the Node object, or takes over the one that is there.
+    /// Makes the Node object, or takes over the one that is there; one attempt.
     pub(super) async fn register(&self, uplink: &Uplink) -> Result<Node, Fault> {
         let api: Api<Node> = Api::all(uplink.client());
         let (params, object) = (PostParams::default(), self.object());
-        let made = uplink
-            .persist(Lane::Node, "the registration", || {
-                api.create(&params, &object)
-            })
-            .await;
-        match made {
+        let made = uplink.attempt(Lane::Node, api.create(&params, &object));
+        match made.await {
             Err(Fault::AlreadyExists { .. }) => {
-                uplink
-                    .persist(Lane::Node, "a look at the node", || api.get(&self.name))
-                    .await
+                uplink.attempt(Lane::Node, api.get(&self.name)).await
             }
             made => made,
         }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Client;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -116,6 +117,15 @@ impl Uplink {
             }
         }
     }
+}
+
+/// Which of two states of an object is the later one. Resource versions are numbers that grow; one
+/// that is not counts as new.
+pub(super) fn version(object: &ObjectMeta) -> u64 {
+    let version = object.resource_version.as_deref();
+    version
+        .and_then(|version| version.parse().ok())
+        .unwrap_or(u64::MAX)
 }
 
 /// Whether a node goes on trying: what nobody can mend from here may be mended elsewhere.

@@ -62,6 +62,14 @@ impl Pods {
         pods.insert(key, view);
     }
 
+    /// Shows what has changed of a pod, unless another one has its name by now.
+    pub fn update(&self, key: &PodKey, view: PodView) {
+        let mut pods = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(shown) = pods.get_mut(key).filter(|pod| pod.uid == view.uid) {
+            *shown = view;
+        }
+    }
+
     /// Takes a pod away, unless another one has its name by now.
     pub fn hide(&self, key: &PodKey, uid: &str) {
         let mut pods = self.0.write().unwrap_or_else(PoisonError::into_inner);
@@ -76,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_worker_that_comes_late_does_not_hide_its_successor() {
+    fn a_worker_that_comes_late_leaves_its_successor_alone() {
         let pods = Pods::default();
         let key = PodKey {
             namespace: "models".to_owned(),
@@ -87,10 +95,21 @@ mod tests {
             containers: BTreeMap::new(),
             order: Vec::new(),
         };
+        let shown = || pods.get(&key).map(|pod| pod.uid);
+        pods.show(key.clone(), view("old"));
         pods.show(key.clone(), view("new"));
+        pods.update(&key, view("old"));
+        assert_eq!(shown().as_deref(), Some("new"));
         pods.hide(&key, "old");
-        assert_eq!(pods.get(&key).map(|pod| pod.uid), Some("new".to_owned()));
+        assert_eq!(shown().as_deref(), Some("new"));
+        let changed = PodView {
+            order: vec!["app".to_owned()],
+            ..view("new")
+        };
+        pods.update(&key, changed);
+        assert_eq!(pods.get(&key).map(|pod| pod.order.len()), Some(1));
         pods.hide(&key, "new");
+        pods.update(&key, view("new"));
         assert!(pods.get(&key).is_none());
     }
 }

@@ -24,7 +24,7 @@ use super::state::{Lifetime, NodeState, Phase, PlaneState, SCHEMA};
 use super::tool::Tool;
 use crate::error_chain::chain;
 use crate::host::identity::ProcessIdentity;
-use crate::host::launch::WANTED_FILES;
+use crate::host::launch::{WANTED_FILES, raise_file_limit};
 use crate::host::process::Stopped;
 
 /// KCM and scheduler stop within a second or two.
@@ -66,7 +66,7 @@ impl Plane {
     ///
     /// Any [`PlaneError`]; then nothing of the plane runs any more, and only its logs are kept.
     pub async fn start(options: &PlaneOptions, sink: Arc<dyn Sink>) -> Result<Self, PlaneError> {
-        check_file_limit()?;
+        settle_file_limit()?;
         let registry = Registry::new(options.dirs.planes());
         registry.layout(&options.name)?;
         reap(&registry, &sink).await?;
@@ -364,13 +364,17 @@ fn newer_minor(before: &PlaneState, options: &PlaneOptions) -> bool {
 }
 
 /// A control plane opens a connection per watch and a file per segment; the default soft limit of
-/// 1024 is raised by the launcher, so that only the hard one counts.
-fn check_file_limit() -> Result<(), PlaneError> {
+/// 1024 is raised, here for the owner's own pipes and by the launcher for the components, so that
+/// only the hard one counts.
+fn settle_file_limit() -> Result<(), PlaneError> {
     match rustix::process::getrlimit(Resource::Nofile).maximum {
         Some(hard) if hard < WANTED_FILES => Err(PlaneError::FewFiles {
             hard,
             wanted: WANTED_FILES,
         }),
-        _ => Ok(()),
+        _ => {
+            raise_file_limit();
+            Ok(())
+        }
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use aibom_qual::host::identity::ProcessIdentity;
 use aibom_qual::node::container::{Running, StartError};
+use aibom_qual::node::image::Pulled;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 
@@ -87,13 +88,19 @@ async fn a_process_is_asked_to_end_and_then_made_to() {
 }
 
 #[tokio::test]
-async fn the_logs_of_the_last_two_starts_are_kept() {
+async fn the_logs_that_clients_may_still_read_are_kept() {
     let bench = Bench::new([]);
     let pod = pod(json!({}), json!({}));
     let sandbox = bench.prepare(&pod).await;
     let image = bench.script("echo start; touch file", &[]);
+    let missing = program_that_is_gone(&bench);
     let mut ids = Vec::new();
-    for number in 0..4 {
+    for number in [0, 1, 2, 4] {
+        if number == 4 {
+            // Clients still read those of 1 and 2 when this one has failed.
+            let failed = sandbox.start(&pod, only(&pod), &missing, 3).await;
+            failed.expect_err("there is no such program");
+        }
         let running = start(&sandbox, &pod, &image, number).await;
         end(&running).await;
         ids.push(running.container_id().to_owned());
@@ -104,7 +111,7 @@ async fn the_logs_of_the_last_two_starts_are_kept() {
         .map(|name| name.into_string().expect("text"))
         .collect();
     names.sort();
-    assert_eq!(names, ["2.log", "3", "3.log"]);
+    assert_eq!(names, ["1.log", "2.log", "4", "4.log"]);
     ids.sort();
     ids.dedup();
     assert_eq!(ids.len(), 4);
@@ -184,21 +191,28 @@ async fn a_container_without_a_process_ends_when_asked_or_when_its_time_has_come
     }
 }
 
-#[tokio::test]
-async fn a_program_that_is_gone_is_told_at_the_start() {
-    let bench = Bench::new([]);
-    let pod = pod(json!({}), json!({}));
-    let sandbox = bench.prepare(&pod).await;
+/// An image whose program was there when it was named.
+fn program_that_is_gone(bench: &Bench) -> Pulled {
     let program = bench.root.path().join("program");
     fs::write(&program, "#!/bin/sh\n").expect("a file");
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("a mode");
     let image = command([program.to_str().expect("text")]);
     fs::remove_file(&program).expect("it was there");
+    image
+}
+
+#[tokio::test]
+async fn a_program_that_is_gone_is_told_at_the_start() {
+    let bench = Bench::new([]);
+    let pod = pod(json!({}), json!({}));
+    let sandbox = bench.prepare(&pod).await;
+    let image = program_that_is_gone(&bench);
     let error = sandbox
         .start(&pod, only(&pod), &image, 0)
         .await
         .expect_err("it is gone");
     assert!(matches!(error, StartError::Run(_)));
+    let program = bench.root.path().join("program");
     let words = format!("cannot execute {}: ", program.display());
     assert!(error.to_string().starts_with(&words), "{error}");
 }

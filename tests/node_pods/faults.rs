@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{ContainerStateTerminated, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::json;
@@ -84,27 +85,52 @@ pub(crate) async fn a_pod_may_never_be_ready(client: &Client) {
     pod(&pods, "app", "to be ready", |pod| holds(pod, "Ready")).await;
 }
 
+/// How the start before the present one of the first container ended.
+fn last_end(pod: &Pod) -> Option<&ContainerStateTerminated> {
+    container(pod)?.last_state.as_ref()?.terminated.as_ref()
+}
+
+fn running_since(pod: &Pod) -> Option<&Time> {
+    let running = container(pod)?.state.as_ref()?.running.as_ref()?;
+    running.started_at.as_ref()
+}
+
 pub(crate) async fn a_crash_is_restarted_at_once_and_then_later(client: &Client) {
     let name = "crash";
     namespace(client, name).await;
     let pods = pods(client, name);
     create(&pods, simple("app", &[("crash-after", "1s")])).await;
+    let restarted = async |times: i32| -> Duration {
+        let what = format!("to run after restart {times}");
+        let again = pod(&pods, "app", &what, |pod| {
+            running_since(pod).is_some()
+                && container(pod).is_some_and(|app| app.restart_count == times)
+        })
+        .await;
+        let ended = last_end(&again).and_then(|ended| ended.finished_at.as_ref());
+        let ended = ended.expect("the end of the start before");
+        let started = running_since(&again).expect("it runs");
+        let pause = started.0.duration_since(ended.0);
+        Duration::try_from(pause).expect("it starts after the end")
+    };
+    // Whole seconds, rounded down; the machine may have much else to do.
+    let pause = restarted(1).await;
+    assert!(pause < Duration::from_secs(6), "{pause:?}");
     let backs_off = |pod: &Pod| waiting(pod) == Some("CrashLoopBackOff");
     let waits = pod(&pods, "app", "to wait", backs_off).await;
     assert_eq!(phase(&waits), "Running");
     let app = container(&waits).expect("a container");
     assert_eq!((app.restart_count, app.ready), (1, false));
-    let last = app
-        .last_state
-        .as_ref()
-        .and_then(|last| last.terminated.as_ref());
-    assert_eq!(last.expect("it has ended").exit_code, 137);
+    let last = last_end(&waits).expect("it has ended");
+    assert_eq!(last.exit_code, 137);
     let event = event(client, name, "app", "BackOff").await;
     let message = event.message.expect("a message");
     assert!(
         message.contains("restarting failed container app"),
         "{message}"
     );
+    let pause = restarted(2).await;
+    assert!(pause >= Duration::from_secs(9), "{pause:?}");
 }
 
 pub(crate) async fn an_annotation_that_cannot_be_read_is_told(client: &Client) {

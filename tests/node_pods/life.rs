@@ -12,7 +12,7 @@ use kube::{Api, Client};
 use serde_json::json;
 
 use crate::node::{container, create, event, eventually, gone, holds, namespace, phase, pod};
-use crate::{NODE, SLEEPER, pods, simple};
+use crate::{NODE, SLEEPER, WORKER, pods, simple};
 
 pub(crate) async fn a_ready_pod_has_a_whole_status(client: &Client) {
     let name = "whole";
@@ -145,8 +145,8 @@ pub(crate) async fn init_containers_come_one_after_another(client: &Client) {
     let mut object = simple("app", &[("completes-after", "1s")]);
     object["spec"]["restartPolicy"] = json!("Never");
     object["spec"]["initContainers"] = json!([
-        {"name": "first", "image": "example.com/first:v1"},
-        {"name": "second", "image": "example.com/second:v1"},
+        {"name": "first", "image": WORKER},
+        {"name": "second", "image": WORKER},
     ]);
     create(&pods, object).await;
     let done = pod(&pods, "app", "to complete", |pod| phase(pod) == "Succeeded").await;

@@ -36,17 +36,23 @@ use support::World;
 const NODE: &str = "node-0";
 /// An image with a process that does nothing.
 const SLEEPER: &str = "example.com/sleeper:v1";
+/// An image that completes by itself, after so long that its end and its start differ in the status,
+/// which counts whole seconds.
+const WORKER: &str = "example.com/worker:v1";
 /// Pods that start at once.
 const CROWD: usize = 200;
 
 fn images() -> ImageTable {
     let mut images = ImageTable::default();
-    let command = CommandTemplate::parse("/bin/sh -c 'exec sleep 1000'").expect("a command");
-    let image = Image {
-        runtime: Runtime::Command(command),
-        user: ImageUser::Uid(65_532),
-    };
-    images.insert(SLEEPER, image);
+    for (name, seconds) in [(SLEEPER, 1000), (WORKER, 2)] {
+        let command = format!("/bin/sh -c 'exec sleep {seconds}'");
+        let command = CommandTemplate::parse(&command).expect("a command");
+        let image = Image {
+            runtime: Runtime::Command(command),
+            user: ImageUser::Uid(65_532),
+        };
+        images.insert(name, image);
+    }
     images
 }
 

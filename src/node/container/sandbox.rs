@@ -4,11 +4,11 @@
 //!
 //! - `_volumes/<volume>`: the volumes; `_kubeconfigs/<volume>`: for each volume with a token, a
 //!   kubeconfig that uses it (no container is called like either);
-//! - `<container>/<start>.log`: the logs of the last two starts;
+//! - `<container>/<start>.log`: the logs of the last three starts that came to something;
 //! - `<container>/<start>/`: the working folder of a start, its `HOME` and, unless a volume is mounted
 //!   at `/tmp`, its `TMPDIR`. A restart does not see it any more.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
@@ -112,32 +112,39 @@ impl Sandbox {
             at,
             log: log_path,
         };
-        let running = match &pulled.image.runtime {
-            Runtime::Pause => Running::pause(begun, completes_after),
-            Runtime::Command(template) => {
-                let ports = PortMap::new(Arc::clone(&self.options.ports));
-                let variables = Layers {
-                    declared: &declared,
-                    cluster: &cluster,
-                    mounts: &mounts,
-                };
-                let spec = Spec {
-                    program: link(template, &folder, &container.name).await?,
-                    args: variables.args(template, container, &ports)?,
-                    env: self.env(pod, container, &variables, &folder),
-                    env_remove: std::env::vars_os().map(|(name, _)| name).collect(),
-                    cwd: Some(folder),
-                    output: Output::Pipes,
-                    mode: Mode::Exec,
-                };
-                let child = Child::spawn(&self.options.launcher, &spec).await;
-                let program = template.program();
-                let child = child.map_err(|error| {
-                    StartError::Run(format!("cannot start {}: {error}", program.display()))
-                })?;
-                Running::process(begun, child, ports, log)
-            }
+        let log_path = begun.log.clone();
+        let running = async {
+            Ok::<_, StartError>(match &pulled.image.runtime {
+                Runtime::Pause => Running::pause(begun, completes_after),
+                Runtime::Command(template) => {
+                    let ports = PortMap::new(Arc::clone(&self.options.ports));
+                    let variables = Layers {
+                        declared: &declared,
+                        cluster: &cluster,
+                        mounts: &mounts,
+                    };
+                    let spec = Spec {
+                        program: link(template, &folder, &container.name).await?,
+                        args: variables.args(template, container, &ports)?,
+                        env: self.env(pod, container, &variables, &folder),
+                        env_remove: std::env::vars_os().map(|(name, _)| name).collect(),
+                        cwd: Some(folder),
+                        output: Output::Pipes,
+                        mode: Mode::Exec,
+                    };
+                    let child = Child::spawn(&self.options.launcher, &spec).await;
+                    let program = template.program();
+                    let child = child.map_err(|error| {
+                        StartError::Run(format!("cannot start {}: {error}", program.display()))
+                    })?;
+                    Running::process(begun, child, ports, log)
+                }
+            })
         };
+        let running = running.await.inspect_err(|_| {
+            // Of a start that came to nothing there is nothing to read.
+            remove_tree(&log_path);
+        })?;
         let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
         started.retain(|running| running.upgrade().is_some());
         started.push(running.downgrade());
@@ -197,14 +204,15 @@ impl Sandbox {
         Ok(mounts)
     }
 
-    /// Makes folder and log of a start, and removes what is older than the start before it.
+    /// Makes folder and log of a start. The logs of the two before it that came to something stay:
+    /// they are what clients read as current and previous until this one runs.
     async fn place(&self, container: &str, start: u32) -> Result<Place, StartError> {
         let all = volume::member(&self.dir, container).map_err(StartError::Run)?;
         let made = blocking(move || {
             if let Some(last) = start.checked_sub(1) {
                 remove_tree(&all.join(last.to_string()));
             }
-            if let Some(older) = start.checked_sub(2) {
+            for older in logs(&all).iter().rev().skip(2) {
                 remove_tree(&all.join(format!("{older}.log")));
             }
             let folder = all.join(start.to_string());
@@ -315,6 +323,15 @@ async fn link(
         Ok(link)
     });
     linked.await.map_err(StartError::Run)
+}
+
+/// The starts of a container whose logs are there, the oldest first.
+fn logs(folder: &Path) -> BTreeSet<u32> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    names
+        .filter_map(|name| name.strip_suffix(".log")?.parse().ok())
+        .collect()
 }
 
 /// Removes a file or folder that may not be there. What cannot be removed is in nobody's way.

@@ -32,6 +32,10 @@ impl Supervisor<'_> {
     /// Keeps the container in the state that its policy asks for. Returns its exit code when it is
     /// not started any more, or [`None`] when the pod is to end.
     pub(super) async fn run(&self) -> Option<i32> {
+        // In an earlier life of the node.
+        if let Some(ended) = self.record().ended_for_good(self.policy) {
+            return Some(ended);
+        }
         let mut backoff = Backoff::crash_loop();
         let mut start = self.first_start();
         loop {
@@ -154,20 +158,19 @@ impl Supervisor<'_> {
         const CANNOT_RUN: i32 = 128;
         self.event(Kind::Warning, "Failed", format!("Error: {message}"));
         let now = time::now();
+        let policy = self.policy;
         self.change(|container| {
-            container.id.get_or_insert_with(String::new);
-            container.last = Some(ContainerStateTerminated {
-                exit_code: CANNOT_RUN,
-                reason: Some("StartError".to_owned()),
-                message: Some(message.clone()),
-                started_at: Some(now.clone()),
-                finished_at: Some(now),
-                ..ContainerStateTerminated::default()
-            });
-            container.state = State::Waiting {
-                reason: "RunContainerError",
-                message: Some(message),
-            };
+            container.fail_to_run(
+                ContainerStateTerminated {
+                    exit_code: CANNOT_RUN,
+                    reason: Some("StartError".to_owned()),
+                    message: Some(message),
+                    started_at: Some(now.clone()),
+                    finished_at: Some(now),
+                    ..ContainerStateTerminated::default()
+                },
+                policy,
+            );
         });
         CANNOT_RUN
     }
@@ -302,13 +305,8 @@ impl Supervisor<'_> {
     }
 
     async fn restart(&self, running: &Running, kind: probe::Kind) -> Finished {
-        let name = &self.container.name;
-        let kind_name = kind.to_string().to_lowercase();
-        self.event(
-            Kind::Normal,
-            "Killing",
-            format!("Container {name} failed {kind_name} probe, will be restarted"),
-        );
+        let message = failed_probe(&self.container.name, kind, self.policy);
+        self.event(Kind::Normal, "Killing", message);
         let probe = match kind {
             probe::Kind::Startup => &self.container.startup_probe,
             probe::Kind::Liveness | probe::Kind::Readiness => &self.container.liveness_probe,
@@ -386,5 +384,33 @@ fn as_killed(finished: Finished) -> Finished {
         exit_code: 128 + KILL,
         signal: Some(KILL),
         ..finished
+    }
+}
+
+/// Why a container is killed, in the kubelet's words.
+fn failed_probe(name: &str, kind: probe::Kind, policy: RestartPolicy) -> String {
+    let kind = kind.to_string().to_lowercase();
+    let then = match policy {
+        RestartPolicy::Never => "",
+        RestartPolicy::OnFailure | RestartPolicy::Always => ", will be restarted",
+    };
+    format!("Container {name} failed {kind} probe{then}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_restart_is_announced_only_where_one_follows() {
+        let message = |policy| failed_probe("app", probe::Kind::Liveness, policy);
+        assert_eq!(
+            message(RestartPolicy::Always),
+            "Container app failed liveness probe, will be restarted"
+        );
+        assert_eq!(
+            message(RestartPolicy::Never),
+            "Container app failed liveness probe"
+        );
     }
 }

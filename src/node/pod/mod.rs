@@ -7,6 +7,8 @@ mod container;
 mod control;
 mod publish;
 mod pull;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,12 +30,12 @@ use super::journal::Journal;
 use super::options::NodeOptions;
 use super::status::{Record, RestartPolicy};
 use super::time;
-use super::uplink::{Lane, Uplink};
+use super::uplink::{Lane, Trouble, Uplink};
 use super::view::{ContainerView, PodKey, PodView, Pods};
-use crate::cluster::fault::Fault;
 
 use container::Supervisor;
 pub(super) use control::Control;
+use publish::is_gone;
 
 /// What all pods of a node share.
 pub(super) struct Kubelet {
@@ -116,7 +118,7 @@ impl Worker {
 
     /// Takes the pod from now to its end.
     pub(super) async fn run(self) {
-        self.show(|_| {});
+        self.show_first();
         let what = format!("{}/{} ({})", self.key.namespace, self.key.name, self.uid);
         self.kubelet.journal.note(&format!("takes {what}"));
         let before = self.pod();
@@ -152,7 +154,7 @@ impl Worker {
             self.event(Kind::Warning, "UnknownFault", fault.to_string());
         }
         let mut address = None;
-        let sandbox = self.control.unless_ended(self.prepare()).await;
+        let sandbox = self.prepare().await;
         if let Some(sandbox) = &sandbox {
             address = self.kubelet.addresses.give();
             let ip = address.as_ref().map(Address::ip);
@@ -166,12 +168,15 @@ impl Worker {
         sandbox
     }
 
-    /// Makes the pod's folder and volumes, trying until they can be made.
-    async fn prepare(&self) -> Sandbox {
+    /// Makes the pod's folder and volumes, trying until they can be made; [`None`] when the pod is
+    /// to end before.
+    async fn prepare(&self) -> Option<Sandbox> {
         let mut backoff = Backoff::volume();
-        loop {
+        while !self.control.is_ended() {
+            // Not cut short: what was made, secrets among it, must be known to be removed. No
+            // request of it waits for long.
             let error = match self.kubelet.containers.prepare(&self.pod()).await {
-                Ok(sandbox) => return sandbox,
+                Ok(sandbox) => return Some(sandbox),
                 Err(error) => error,
             };
             let reason = match &error {
@@ -179,8 +184,10 @@ impl Worker {
                 StartError::Config(_) | StartError::Run(_) => "FailedCreatePodSandBox",
             };
             self.event(Kind::Warning, reason, error.to_string());
-            sleep(backoff.after(Instant::now())).await;
+            let pause = sleep(backoff.after(Instant::now()));
+            self.control.unless_ended(pause).await?;
         }
+        None
     }
 
     /// Init containers one after another, then the others side by side; returns when none of them
@@ -228,26 +235,28 @@ impl Worker {
             });
         let PodKey { namespace, name } = &self.key;
         let what = format!("the deletion of {namespace}/{name}");
-        let request = || api.delete(name, &params);
-        match self
-            .kubelet
-            .uplink
-            .persist(Lane::Pods, &what, request)
-            .await
-        {
-            Ok(_) | Err(Fault::NotFound { .. } | Fault::Conflict { .. }) => {}
-            Err(fault) => self
-                .kubelet
-                .journal
-                .note(&format!("{what} is refused: {fault}")),
+        let mut trouble = Trouble::new(&self.kubelet.journal, &what);
+        loop {
+            let request = api.delete(name, &params);
+            match self.kubelet.uplink.attempt(Lane::Pods, request).await {
+                // Nobody else deletes it: there is no answer after which to give up.
+                Err(fault) if !is_gone(&fault) => trouble.wait(&fault).await,
+                Ok(_) | Err(_) => return trouble.over(),
+            }
         }
+    }
+
+    /// Lets the kubelet port see this pod instead of an earlier one of its name.
+    fn show_first(&self) {
+        let view = self.view.lock().unwrap_or_else(PoisonError::into_inner);
+        self.kubelet.pods.show(self.key.clone(), view.clone());
     }
 
     /// Changes what the kubelet port sees of the pod.
     fn show(&self, change: impl FnOnce(&mut PodView)) {
         let mut view = self.view.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut view);
-        self.kubelet.pods.show(self.key.clone(), view.clone());
+        self.kubelet.pods.update(&self.key, view.clone());
     }
 
     /// The time that a pod's containers have to end.

@@ -8,7 +8,7 @@ use tokio::time::sleep;
 
 use super::Worker;
 use crate::cluster::fault::Fault;
-use crate::node::uplink::{Lane, Trouble, passes};
+use crate::node::uplink::{Lane, Trouble, passes, version};
 use crate::node::{status, time};
 
 /// After a refusal that a later attempt may not meet.
@@ -37,7 +37,7 @@ impl Desk {
 
     /// A watch may deliver what an answer has shown before.
     fn see(&mut self, pod: &Pod) {
-        if version(pod) >= version(&self.newest) {
+        if version(&pod.metadata) >= version(&self.newest.metadata) {
             self.newest = pod.clone();
         }
     }
@@ -56,16 +56,8 @@ impl Desk {
     }
 }
 
-/// Resource versions are numbers that grow; one that is not counts as new.
-fn version(pod: &Pod) -> u64 {
-    let version = pod.metadata.resource_version.as_deref();
-    version
-        .and_then(|version| version.parse().ok())
-        .unwrap_or(u64::MAX)
-}
-
 /// Whether a fault says that the pod is not there any more, or another one has its name.
-fn is_gone(fault: &Fault) -> bool {
+pub(super) fn is_gone(fault: &Fault) -> bool {
     match fault {
         Fault::NotFound { .. } => true,
         Fault::Rejected { message } => message.contains("metadata.uid"),

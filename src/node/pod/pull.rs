@@ -12,16 +12,30 @@ use crate::node::image::{ImageError, Pulled};
 /// How long a failed attempt can be seen before the wait for the next one.
 const SEEN: Duration = Duration::from_secs(1);
 
+/// Why an attempt failed.
+enum Failure {
+    /// The spec names no image.
+    Name(String),
+    /// The image cannot be had.
+    Pull(String),
+}
+
 impl Supervisor<'_> {
     /// Pulls the image, trying until it is there.
     pub(super) async fn pull(&self) -> Pulled {
         let image = self.image();
         let mut backoff = Backoff::image_pull();
         loop {
-            let (reason, error) = match self.pull_once().await {
+            let error = match self.pull_once().await {
                 Ok(pulled) => return pulled,
-                Err(failure) => failure,
+                Err(Failure::Pull(error)) => error,
+                Err(Failure::Name(error)) => {
+                    self.refuse_name(error);
+                    sleep(backoff.after(Instant::now())).await;
+                    continue;
+                }
             };
+            let reason = "ErrImagePull";
             self.event(
                 Kind::Warning,
                 "Failed",
@@ -46,8 +60,18 @@ impl Supervisor<'_> {
         }
     }
 
-    /// One attempt; why it failed, as reason and message.
-    async fn pull_once(&self) -> Result<Pulled, (&'static str, String)> {
+    /// Nothing is pulled where there is no name for it, so that nothing is backed off from either.
+    fn refuse_name(&self, error: String) {
+        let reason = "InvalidImageName";
+        let image = self.image();
+        let message = format!("Failed to apply default image tag \"{image}\": {error}");
+        self.event(Kind::Warning, "InspectFailed", message);
+        self.event(Kind::Warning, "Failed", format!("Error: {reason}"));
+        self.wait_as(reason, Some(error));
+    }
+
+    /// One attempt.
+    async fn pull_once(&self) -> Result<Pulled, Failure> {
         let image = self.image();
         let faults = self.worker.faults();
         if faults.image_pull_fails {
@@ -57,12 +81,12 @@ impl Supervisor<'_> {
                 format!("Pulling image \"{image}\""),
             );
             let error = format!("{image}: the pod asks for a failure by annotation");
-            return Err(("ErrImagePull", error));
+            return Err(Failure::Pull(error));
         }
         let pulled = match self.worker.kubelet.options.images.pull(image) {
             Ok(pulled) => pulled,
             Err(error @ ImageError::Invalid(_)) => {
-                return Err(("InvalidImageName", error.to_string()));
+                return Err(Failure::Name(error.to_string()));
             }
             Err(error @ ImageError::NotFound(_)) => {
                 self.event(
@@ -70,7 +94,7 @@ impl Supervisor<'_> {
                     "Pulling",
                     format!("Pulling image \"{image}\""),
                 );
-                return Err(("ErrImagePull", error.to_string()));
+                return Err(Failure::Pull(error.to_string()));
             }
         };
         let first = !self.record().was_started();

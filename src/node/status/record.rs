@@ -7,6 +7,8 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
+use super::phase::RestartPolicy;
+
 /// Everything that a pod's status is made of, beside the pod itself.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::node) struct Record {
@@ -187,6 +189,30 @@ impl ContainerRecord {
     /// Whether it has ever been started.
     pub(in crate::node) fn was_started(&self) -> bool {
         self.id.is_some()
+    }
+
+    /// A start that came to nothing, which counts as one all the same: it waits for the next one, if
+    /// the policy has one.
+    pub(in crate::node) fn fail_to_run(
+        &mut self,
+        ended: ContainerStateTerminated,
+        policy: RestartPolicy,
+    ) {
+        self.id.get_or_insert_with(String::new);
+        if policy.restarts(ended.exit_code) {
+            self.state = State::Waiting {
+                reason: "RunContainerError",
+                message: ended.message.clone(),
+            };
+            self.last = Some(ended);
+        } else {
+            self.state = State::Terminated(ended);
+        }
+    }
+
+    /// How it ended, if this policy does not start it again.
+    pub(in crate::node) fn ended_for_good(&self, policy: RestartPolicy) -> Option<i32> {
+        self.exit_code().filter(|code| !policy.restarts(*code))
     }
 
     /// How its last start ended, unless it runs or waits for another one.

@@ -260,6 +260,61 @@ fn a_pod_of_an_earlier_life_lost_its_processes() {
 }
 
 #[test]
+fn a_container_that_cannot_be_run_ends_where_it_is_not_tried_again() {
+    let pod = pod(json!({
+        "restartPolicy": "Never",
+        "initContainers": [{"name": "init", "image": "i"}],
+        "containers": [{"name": "manager", "image": "i"}],
+    }));
+    for (policy, phase, exit_code) in [
+        (RestartPolicy::Always, Phase::Pending, None),
+        (RestartPolicy::Never, Phase::Failed, Some(128)),
+    ] {
+        let mut record = prepared(&pod);
+        let start_error = ContainerStateTerminated {
+            exit_code: 128,
+            message: Some("cannot start it".to_owned()),
+            ..Default::default()
+        };
+        record.init[0].fail_to_run(start_error, policy.of_init());
+        assert_eq!(record.init[0].exit_code(), exit_code);
+        assert_eq!(Phase::of(&record, policy), phase);
+    }
+}
+
+#[test]
+fn what_an_earlier_life_left_is_started_again_by_the_policy_alone() {
+    let mut pod = pod(json!({
+        "initContainers": [{"name": "init", "image": "i"}],
+        "containers": [{"name": "lost", "image": "i"}, {"name": "done", "image": "i"}],
+    }));
+    let container = |name: &str, state: Value| {
+        json!({
+            "name": name, "image": "i", "imageID": "i@sha256:1", "ready": false,
+            "restartCount": 0, "containerID": "aibom-qual://0", "state": state,
+        })
+    };
+    let completed = || json!({"terminated": {"exitCode": 0}});
+    let running = json!({"running": {"startedAt": "1970-01-01T00:00:08Z"}});
+    let status = json!({
+        "initContainerStatuses": [container("init", completed())],
+        "containerStatuses": [container("lost", running), container("done", completed())],
+    });
+    pod.status = Some(serde_json::from_value(status).expect("a status"));
+    let record = Record::take(&pod, &second(100));
+    for (policy, lost, done) in [
+        (RestartPolicy::Always, None, None),
+        (RestartPolicy::OnFailure, None, Some(0)),
+        (RestartPolicy::Never, Some(255), Some(0)),
+    ] {
+        let init = record.init[0].ended_for_good(policy.of_init());
+        assert_eq!(init, Some(0), "{policy:?}");
+        let main = [&record.main[0], &record.main[1]].map(|main| main.ended_for_good(policy));
+        assert_eq!(main, [lost, done], "{policy:?}");
+    }
+}
+
+#[test]
 fn a_pod_may_be_kept_from_ever_being_ready() {
     let mut pod = one_container();
     let mut record = prepared(&pod);
