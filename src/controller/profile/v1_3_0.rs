@@ -16,7 +16,6 @@ pub const V1_3_0: Profile = Profile {
     },
     process: Process {
         readiness: Readiness::Informers(Duration::from_secs(2)),
-        ..V1_2_0.process
     },
     ..V1_2_0
 };
