@@ -29,10 +29,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use aibom_qual::host::launch::Launcher;
 use aibom_qual::plane::binaries::{
     self, Availability, DEFAULT_KUBERNETES, Environment, Request, Sources,
 };
-use aibom_qual::plane::launch::Launcher;
 use aibom_qual::plane::tool::Tool;
 
 use cluster::{Cluster, Written};
