@@ -32,20 +32,22 @@ where
     F: AsyncFnMut() -> Result<(), String>,
 {
     let begun = Instant::now();
-    let mut last = "nothing was seen yet".to_owned();
+    let mut last = None;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(Late {
                 what: what.to_owned(),
                 waited: begun.elapsed(),
-                last,
+                last: last.unwrap_or_else(|| "nothing was seen yet".to_owned()),
             });
         }
         match tokio::time::timeout(ANSWER_DEADLINE.min(left), look()).await {
             Ok(Ok(())) => return Ok(()),
-            Ok(Err(seen)) => last = seen,
-            Err(_) => last = "no answer".to_owned(),
+            Ok(Err(seen)) => last = Some(seen),
+            // A look that the deadline itself cut short tells less than the one before it.
+            Err(_) if left < ANSWER_DEADLINE && last.is_some() => {}
+            Err(_) => last = Some("no answer".to_owned()),
         }
         sleep(INTERVAL.min(deadline.saturating_duration_since(Instant::now()))).await;
     }
@@ -190,5 +192,21 @@ mod tests {
             (late.what.as_str(), late.last.as_str()),
             ("the moon", "look 1")
         );
+    }
+
+    #[tokio::test]
+    async fn a_look_cut_short_by_the_deadline_does_not_hide_what_was_seen() {
+        let deadline = Instant::now() + Duration::from_millis(200);
+        let mut looks = 0;
+        let late = until("the moon", deadline, async || {
+            looks += 1;
+            if looks > 1 {
+                std::future::pending::<()>().await;
+            }
+            Err("clouds".to_owned())
+        })
+        .await
+        .expect_err("never ready");
+        assert_eq!(late.last, "clouds");
     }
 }
