@@ -8,6 +8,7 @@
 //! for a token, a kubeconfig or the data of a Secret.
 
 mod aibom;
+mod canonical;
 mod cluster;
 mod counters;
 mod event;
@@ -21,6 +22,7 @@ mod verdict;
 pub use self::aibom::{
     AibomState, Condition, ConditionStatus, DocumentState, OwnerState, Workload,
 };
+pub use self::canonical::{canonical_json, schema_sha256, sha256_hex};
 pub use self::cluster::{
     ApplyMethod, ConfigState, CrdState, CrdVersion, DeploymentState, HelmRevision, PodState,
     ReleaseState, RevisionStatus,
