@@ -30,9 +30,10 @@ async fn a_plan_is_applied_once() {
     let labels = BTreeMap::from([("opted".to_owned(), "in".to_owned())]);
     let plan = Plan {
         mix: Mix::VllmReplicas0,
+        first: 0,
         count: COUNT,
         seed: 3,
-        namespace: "load".parse().expect("a name"),
+        namespaces: vec!["load".parse().expect("a name")],
         namespace_labels: labels.clone(),
     };
     let load = Load {
@@ -77,7 +78,7 @@ async fn a_plan_is_applied_once() {
     }
 
     let other = Plan {
-        namespace: "default".parse().expect("a name"),
+        namespaces: vec!["default".parse().expect("a name")],
         ..plan
     };
     let error = load.apply(&client, &other).await.expect_err("not opted in");

@@ -322,9 +322,10 @@ fn plan(namespace: &str, count: u32) -> Plan {
     let opted_in = (format!("{GROUP}/enabled"), "true".to_owned());
     Plan {
         mix: Mix::VllmReplicas0,
+        first: 0,
         count,
         seed: 1,
-        namespace: namespace.parse().expect("a name"),
+        namespaces: vec![namespace.parse().expect("a name")],
         namespace_labels: BTreeMap::from([opted_in]),
     }
 }

@@ -94,24 +94,25 @@ enum Answer {
 }
 
 impl Load {
-    /// Makes the namespace, if it is not there, and then the workloads.
+    /// Makes the namespaces, where they are not there, and then the workloads.
     ///
     /// An object that exists is left as it is. A request is repeated only when the server asks for it:
     /// after a 429, when it has said how long to wait.
     ///
     /// # Errors
     ///
-    /// [`LoadError`] when the namespace cannot be made, or is there and differs.
+    /// [`LoadError`] when a namespace cannot be made, or is there and differs.
     pub async fn apply(&self, client: &Client, plan: &Plan) -> Result<Applied, LoadError> {
         let deadline = Instant::now() + self.within;
-        let prepared = timeout_at(deadline, prepare(client, plan)).await;
-        prepared.map_err(|_| LoadError::Late {
-            name: plan.namespace.clone(),
-            within: self.within,
-        })??;
+        for (name, object) in plan.namespaces.iter().zip(plan.namespace_objects()) {
+            let prepared = timeout_at(deadline, prepare(client, name, &object)).await;
+            prepared.map_err(|_| LoadError::Late {
+                name: name.clone(),
+                within: self.within,
+            })??;
+        }
 
         let begun = Instant::now();
-        let url = Deployment::url_path(&(), Some(plan.namespace.as_str()));
         let objects = stream::iter(plan.workloads().zip(0_u32..));
         let paced = objects.then(|(object, index)| async move {
             if let Some(rate) = self.rate {
@@ -121,7 +122,7 @@ impl Load {
             object
         });
         let answers = paced
-            .map(|object| create(client, &url, object, deadline))
+            .map(|object| create(client, object, deadline))
             .buffer_unordered(self.concurrency.get());
         let mut answers = pin!(answers);
 
@@ -147,40 +148,36 @@ impl Load {
     }
 }
 
-/// Makes the namespace, or sees that it is as it should be.
-async fn prepare(client: &Client, plan: &Plan) -> Result<(), LoadError> {
+/// Makes a namespace, or sees that it is as it should be.
+async fn prepare(client: &Client, name: &DnsLabel, object: &Namespace) -> Result<(), LoadError> {
     let api = Api::<Namespace>::all(client.clone());
     let failed = |fault| LoadError::Namespace {
-        name: plan.namespace.clone(),
+        name: name.clone(),
         source: Box::new(fault),
     };
-    let created = api.create(&PostParams::default(), &plan.namespace()).await;
+    let created = api.create(&PostParams::default(), object).await;
     match created.map_err(|error| diagnose(&error)) {
         Ok(_) => return Ok(()),
         Err(Fault::AlreadyExists { .. }) => {}
         Err(fault) => return Err(failed(fault)),
     }
-    let found = api.get(plan.namespace.as_str()).await;
+    let found = api.get(name.as_str()).await;
     let found = found.map_err(|error| failed(diagnose(&error)))?;
     let labels: BTreeMap<_, _> = found.metadata.labels.unwrap_or_default();
-    let mut wanted = plan.namespace_labels.iter();
+    let mut wanted = object.metadata.labels.iter().flatten();
     match wanted.find(|(key, value)| labels.get(*key) != Some(*value)) {
         None => Ok(()),
         Some((key, value)) => Err(LoadError::NotLabelled {
-            name: plan.namespace.clone(),
+            name: name.clone(),
             label: format!("{key}={value}"),
         }),
     }
 }
 
 /// Makes one object: its name, what became of it, and how often it was sent again.
-async fn create(
-    client: &Client,
-    url: &str,
-    object: Deployment,
-    deadline: Instant,
-) -> (String, Outcome, u32) {
+async fn create(client: &Client, object: Deployment, deadline: Instant) -> (String, Outcome, u32) {
     let name = object.metadata.name.clone().unwrap_or_default();
+    let url = Deployment::url_path(&(), object.metadata.namespace.as_deref());
     let body = match serde_json::to_vec(&object) {
         Ok(body) => body,
         Err(error) => {
@@ -194,7 +191,7 @@ async fn create(
         if begun >= deadline {
             break Outcome::Failed(Failure::NotSent);
         }
-        match timeout_at(deadline, send(client, url, body.clone())).await {
+        match timeout_at(deadline, send(client, &url, body.clone())).await {
             Err(_) => break Outcome::Failed(Failure::NoAnswer),
             Ok(Ok(Answer::Created)) => break Outcome::Created(begun.elapsed()),
             Ok(Ok(Answer::Existing)) => break Outcome::Existing,

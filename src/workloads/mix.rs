@@ -41,6 +41,15 @@ impl fmt::Display for Mix {
 }
 
 impl Mix {
+    /// All of them.
+    pub const ALL: [Self; 1] = [Self::VllmReplicas0];
+
+    /// The one of this name; [`None`] when there is none.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|mix| mix.to_string() == name)
+    }
+
     /// The workload of this number, without a namespace.
     pub(super) fn workload(self, index: u32, seed: u64) -> Deployment {
         match self {
@@ -109,6 +118,14 @@ fn draw<'a>(from: &[&'a str; 4], index: u32, seed: u64) -> &'a str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mix_is_found_by_the_name_that_it_shows() {
+        for mix in Mix::ALL {
+            assert_eq!(Mix::named(&mix.to_string()), Some(mix));
+        }
+        assert_eq!(Mix::named("none-of-them"), None);
+    }
 
     #[test]
     fn what_is_drawn_stays_the_same_over_releases() {

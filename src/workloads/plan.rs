@@ -53,42 +53,47 @@ impl fmt::Display for DnsLabel {
     }
 }
 
-/// Workloads of one namespace. Two plans that are equal make the same objects, byte for byte.
+/// Workloads of one or more namespaces. Two plans that are equal make the same objects, byte for byte.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// Which workloads.
     pub mix: Mix,
+    /// The number of the first one, from 0. A plan that begins where another one ends goes on with it.
+    pub first: u32,
     /// How many. A plan of more makes the same ones first.
     pub count: u32,
     /// What is left to chance is drawn with this.
     pub seed: u64,
-    /// The namespace.
-    pub namespace: DnsLabel,
-    /// The namespace's labels: what opts it in.
+    /// The namespaces, to which the workloads go in turn by their numbers. Without one nothing is made.
+    pub namespaces: Vec<DnsLabel>,
+    /// The labels of each namespace: what opts it in.
     pub namespace_labels: BTreeMap<String, String>,
 }
 
 impl Plan {
     /// The workloads, in the order in which they are to be made.
     pub fn workloads(&self) -> impl Iterator<Item = Deployment> {
-        (0..self.count).map(|index| {
+        let numbers = self.first..self.first.saturating_add(self.count);
+        let many = self.namespaces.len().max(1);
+        let before = usize::try_from(self.first).map_or(0, |first| first % many);
+        let namespaces = self.namespaces.iter().cycle().skip(before);
+        numbers.zip(namespaces).map(|(index, namespace)| {
             let mut workload = self.mix.workload(index, self.seed);
-            workload.metadata.namespace = Some(self.namespace.to_string());
+            workload.metadata.namespace = Some(namespace.to_string());
             workload
         })
     }
 
-    /// The namespace of the workloads.
-    #[must_use]
-    pub fn namespace(&self) -> Namespace {
-        Namespace {
+    /// The namespaces of the workloads, as objects.
+    pub fn namespace_objects(&self) -> impl Iterator<Item = Namespace> {
+        self.namespaces.iter().map(|name| Namespace {
             metadata: ObjectMeta {
-                name: Some(self.namespace.to_string()),
+                name: Some(name.to_string()),
                 labels: Some(self.namespace_labels.clone()),
                 ..ObjectMeta::default()
             },
             ..Namespace::default()
-        }
+        })
     }
 }
 
@@ -99,9 +104,10 @@ mod tests {
     fn plan(count: u32, seed: u64) -> Plan {
         Plan {
             mix: Mix::VllmReplicas0,
+            first: 0,
             count,
             seed,
-            namespace: "load".parse().expect("a name"),
+            namespaces: vec!["load".parse().expect("a name")],
             namespace_labels: BTreeMap::new(),
         }
     }
@@ -122,6 +128,24 @@ mod tests {
         let few: Vec<_> = plan(10, 7).workloads().collect();
         let many: Vec<_> = plan(30, 7).workloads().take(10).collect();
         assert_eq!(few, many);
+    }
+
+    #[test]
+    fn a_plan_goes_on_where_another_one_ends() {
+        let namespaces = ["a", "b", "c"].map(|name| name.parse().expect("a name"));
+        let of = |first, count| Plan {
+            first,
+            namespaces: namespaces.to_vec(),
+            ..plan(count, 7)
+        };
+        let whole: Vec<_> = of(0, 20).workloads().collect();
+        let parts: Vec<_> = of(0, 4).workloads().chain(of(4, 16).workloads()).collect();
+        assert_eq!(whole, parts);
+        let spread: Vec<_> = whole
+            .iter()
+            .filter_map(|object| object.metadata.namespace.as_deref())
+            .collect();
+        assert_eq!(spread[..4], ["a", "b", "c", "a"]);
     }
 
     #[test]

@@ -15,9 +15,10 @@ const LIMIT: Duration = Duration::from_secs(60);
 fn plan(count: u32) -> Plan {
     Plan {
         mix: Mix::VllmReplicas0,
+        first: 0,
         count,
         seed: 1,
-        namespace: "load".parse().expect("a name"),
+        namespaces: vec!["load".parse().expect("a name")],
         namespace_labels: BTreeMap::from([("opted".to_owned(), "in".to_owned())]),
     }
 }
