@@ -1,10 +1,13 @@
 //! One text for one JSON value, and its SHA-256: what `schemaSha256`, `valuesSha256` and the other
 //! digests of structured data in a run's folder are made of.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde_json::Value;
 use sha2::Digest as _;
+
+use super::cluster::CrdVersion;
 
 /// The value as JSON with sorted keys and without white space.
 ///
@@ -35,6 +38,24 @@ pub fn sha256_hex(bytes: &[u8]) -> String {
 #[must_use]
 pub fn schema_sha256(value: &Value) -> String {
     sha256_hex(canonical_json(value).as_bytes())
+}
+
+/// The versions of a `CustomResourceDefinition`, by name: the same for a definition in a chart and for
+/// the served one, so that both can be compared (CRD-02). The schema that is hashed is
+/// `schema.openAPIV3Schema`, or `null` where there is none. A version without a name is left out; the
+/// API server accepts none.
+#[must_use]
+pub fn crd_versions(definition: &Value) -> BTreeMap<String, CrdVersion> {
+    let versions = definition["spec"]["versions"].as_array();
+    let named = versions.into_iter().flatten().filter_map(|version| {
+        let facts = CrdVersion {
+            served: version["served"].as_bool().unwrap_or(false),
+            storage: version["storage"].as_bool().unwrap_or(false),
+            schema_sha256: schema_sha256(&version["schema"]["openAPIV3Schema"]),
+        };
+        Some((version["name"].as_str()?.to_owned(), facts))
+    });
+    named.collect()
 }
 
 fn write_value(text: &mut String, value: &Value) {
@@ -104,6 +125,26 @@ mod tests {
             schema_sha256(&json!(["a", "b"])),
             schema_sha256(&json!(["b", "a"]))
         );
+    }
+
+    #[test]
+    fn versions_are_told_apart_by_their_schemas() {
+        let definition = json!({"spec": {"versions": [
+            {"name": "v1beta1", "served": true, "storage": true,
+             "schema": {"openAPIV3Schema": {"type": "object"}}},
+            {"name": "v1alpha1", "served": false, "storage": false,
+             "schema": {"openAPIV3Schema": {"type": "object"}}},
+            {"name": "v1", "served": true, "storage": false},
+        ]}});
+        let versions = crd_versions(&definition);
+        assert_eq!(
+            versions.keys().collect::<Vec<_>>(),
+            ["v1", "v1alpha1", "v1beta1"]
+        );
+        let (alpha, beta) = (&versions["v1alpha1"], &versions["v1beta1"]);
+        assert_eq!(alpha.schema_sha256, beta.schema_sha256);
+        assert_ne!(versions["v1"].schema_sha256, beta.schema_sha256);
+        assert!(beta.served && beta.storage && !alpha.served && !alpha.storage);
     }
 
     #[test]

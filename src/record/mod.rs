@@ -22,7 +22,7 @@ mod verdict;
 pub use self::aibom::{
     AibomState, Condition, ConditionStatus, DocumentState, OwnerState, Workload,
 };
-pub use self::canonical::{canonical_json, schema_sha256, sha256_hex};
+pub use self::canonical::{canonical_json, crd_versions, schema_sha256, sha256_hex};
 pub use self::cluster::{
     ApplyMethod, ConfigState, CrdState, CrdVersion, DeploymentState, HelmRevision, PodState,
     ReleaseState, RevisionStatus,
