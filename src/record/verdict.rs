@@ -30,6 +30,10 @@ pub struct CheckResult {
     pub verdict: Verdict,
     /// How many objects or numbers were looked at (MET-13).
     pub evaluated: u64,
+    /// Whether it is [`Verdict::Pass`] only because the check is a finding: what it guards does not hold,
+    /// which is told but decides nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub finding: bool,
     /// The measured value, or what is wrong, in a line: `1,002 of 1,002 equal`.
     pub summary: String,
     /// Every object that is at fault, or every reason, one line each.
