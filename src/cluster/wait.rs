@@ -67,6 +67,18 @@ impl<'a> Deadline<'a> {
         }
     }
 
+    /// The moment of it, for waits that are no series of questions.
+    #[must_use]
+    pub fn at(&self) -> Instant {
+        self.at
+    }
+
+    /// The moment from which it counts.
+    #[must_use]
+    pub fn begun(&self) -> Instant {
+        self.begun
+    }
+
     /// Reports every change of state to this function.
     #[must_use]
     pub fn observed_by(self, observer: Observer<'a>) -> Self {
