@@ -29,7 +29,7 @@ pub use self::cluster::{
 };
 pub use self::counters::{Counters, RequestCount, Scrape};
 pub use self::event::{Entry, Event, KubernetesEvent};
-pub use self::folder::{FolderError, RunFolder};
+pub use self::folder::{FolderError, LoadedRun, RunFolder};
 pub use self::ledger::{Created, Ledger};
 pub use self::run::{
     ChartRecord, Environment, HelmRecord, Outcome, PlaneKind, RunFile, SCHEMA_VERSION, SubjectKind,
