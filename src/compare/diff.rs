@@ -81,7 +81,7 @@ impl Diff {
             &self.changed_changed,
             &self.changed_same,
         ];
-        self.same_same + others.into_iter().map(count).sum::<u64>()
+        self.same_same + others.into_iter().map(|names| count(names)).sum::<u64>()
     }
 
     fn pair(&mut self, before: &AibomState, after: &AibomState) {
@@ -197,7 +197,7 @@ fn sorted(snapshot: &Snapshot) -> Vec<&AibomState> {
     aiboms
 }
 
-fn count<T>(items: &Vec<T>) -> u64 {
+fn count<T>(items: &[T]) -> u64 {
     items.len() as u64
 }
 

@@ -1,5 +1,7 @@
 //! Definitions: the CRD checks (`qualification.md` B.6).
 
+use semver::Version;
+
 use super::catalogue::Severity::{Finding, Gate};
 use super::catalogue::{
     Check, DEFINED, Judge, RUNNING, always, with_controller, with_controller_before,
@@ -9,7 +11,7 @@ use super::seen::{Blind, Faults, Judged, Seen, count, of};
 use super::view::StepView;
 use crate::compare::{self, Served};
 use crate::record::{
-    ConditionStatus, CrdState,
+    ChartRecord, ConditionStatus, CrdState, DeploymentState, Snapshot,
     StepKind::{Crds, Rollback, Uninstall, Upgrade},
 };
 
@@ -167,27 +169,59 @@ fn same_chart(view: &StepView<'_>) -> Judged {
     ))
 }
 
-/// CRD-04: what no condition shows.
+/// CRD-04: what no condition shows. Definitions that are newer than the controller are not its own
+/// either, but lose nothing of it.
 fn not_stranded(view: &StepView<'_>) -> Judged {
     let (running, chart) = view.chart()?;
     let served = served(view)?;
     let charts: Vec<_> = served.charts.iter().map(String::as_str).collect();
     let found = match charts[..] {
-        [] => "of no chart of the plan".to_owned(),
-        _ => format!("of {}", charts.join(", ")),
+        [] => "no chart of the plan".to_owned(),
+        _ => charts.join(", "),
     };
-    let mut faults = Faults::default();
-    faults.unless(!compare::stranded(running, &served), || {
-        format!(
-            "green but stranded: {running} {} runs over definitions {found}",
-            chart.version
-        )
-    });
-    let summary = match faults.0.first() {
-        Some(fault) => fault.clone(),
-        None => format!("{running} runs over definitions {found}"),
+    let this = format!("{running} {} runs", chart.version);
+    let mut faults = Vec::new();
+    let summary = if !compare::stranded(running, &served) {
+        format!("{this} over definitions of {found}")
+    } else if newer(view, chart, &served) {
+        format!("{this} over newer definitions, of {found}")
+    } else if is_green(view.after()?) {
+        format!("green but stranded: {this} over definitions of {found}")
+    } else {
+        format!("stranded: {this} over definitions of {found}")
     };
-    Ok(Seen::new(chart.crds.len() as u64, faults.0, summary))
+    if compare::stranded(running, &served) {
+        faults.push(summary.clone());
+    }
+    Ok(Seen::new(chart.crds.len() as u64, faults, summary))
+}
+
+/// Whether all definitions are those of charts that are later than this one.
+fn newer(view: &StepView<'_>, running: &ChartRecord, served: &Served) -> bool {
+    let version = |chart: &ChartRecord| Version::parse(&chart.version).ok();
+    let Some(running) = version(running) else {
+        return false;
+    };
+    let charts = &view.planned.run.charts;
+    let mut versions = served
+        .charts
+        .iter()
+        .map(|name| charts.get(name).and_then(version));
+    !served.charts.is_empty() && versions.all(|known| known.is_some_and(|known| known > running))
+}
+
+/// Whether all that is usually looked at is as it should be.
+fn is_green(after: &Snapshot) -> bool {
+    let complete = after
+        .deployment
+        .as_ref()
+        .is_some_and(DeploymentState::is_complete);
+    let is = |type_, status| {
+        let config = after.config.as_ref();
+        let condition = config.and_then(|config| config.condition(type_));
+        condition.is_some_and(|condition| condition.status == status)
+    };
+    complete && is("Ready", ConditionStatus::True) && is("Degraded", ConditionStatus::False)
 }
 
 /// CRD-12.

@@ -80,10 +80,8 @@ impl Costs {
     #[must_use]
     pub fn release(&self, app_version: &str) -> Option<&'static Release> {
         let wanted = triple(app_version)?;
-        let known = self.releases.iter().rev();
-        known
-            .filter(|release| triple(release.version).is_some_and(|version| version <= wanted))
-            .next()
+        let mut known = self.releases.iter().rev();
+        known.find(|release| triple(release.version).is_some_and(|version| version <= wanted))
     }
 }
 
