@@ -5,11 +5,15 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use http::Request;
 use hyper_util::client::proxy::matcher::Matcher;
+use kube::client::{Body, ClientBuilder};
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
+use tower::util::MapRequestLayer;
 
 use super::fault::{Fault, diagnose};
+use super::meter::Meter;
 
 /// How long a server may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -127,13 +131,42 @@ pub async fn connect(kubeconfig: &Path) -> Result<Client, ClusterError> {
 ///
 /// [`ClusterError`] when the file or anything that the context leads to is unusable.
 pub async fn connect_to(kubeconfig: &Path, context: Option<&str>) -> Result<Client, ClusterError> {
+    let config = file_config(kubeconfig, context).await?;
+    Client::try_from(config).map_err(|error| unusable(kubeconfig, &error))
+}
+
+/// The same as [`connect_to`], with a meter that counts every request that is sent (MET-05).
+///
+/// # Errors
+///
+/// [`ClusterError`] when the file or anything that the context leads to is unusable.
+pub async fn connect_metered(
+    kubeconfig: &Path,
+    context: Option<&str>,
+    meter: &Meter,
+) -> Result<Client, ClusterError> {
+    let config = file_config(kubeconfig, context).await?;
+    let builder = ClientBuilder::try_from(config).map_err(|error| unusable(kubeconfig, &error))?;
+    let meter = meter.clone();
+    let counted = MapRequestLayer::new(move |request: Request<Body>| {
+        meter.count(&request);
+        request
+    });
+    // The client repeats nothing, so that nothing inside of this layer sends a request twice.
+    Ok(builder.with_layer(&counted).build())
+}
+
+fn unusable(kubeconfig: &Path, error: &kube::Error) -> ClusterError {
+    ClusterError::Client {
+        path: kubeconfig.to_owned(),
+        source: Box::new(diagnose(error)),
+    }
+}
+
+async fn file_config(kubeconfig: &Path, context: Option<&str>) -> Result<Config, ClusterError> {
     let read = |name| env::var(name).ok().filter(|value| !value.is_empty());
     let exempt = read("NO_PROXY").or_else(|| read("no_proxy"));
-    let config = config(kubeconfig, context, exempt.as_deref()).await?;
-    Client::try_from(config).map_err(|error| ClusterError::Client {
-        path: kubeconfig.to_owned(),
-        source: Box::new(diagnose(&error)),
-    })
+    config(kubeconfig, context, exempt.as_deref()).await
 }
 
 async fn config(

@@ -10,6 +10,7 @@ use kube::{Api, Client};
 
 use super::fault::{Fault, diagnose};
 use super::wait::{Deadline, Look, WaitError, wait_for_object, wait_until};
+use crate::error_chain::chain;
 
 /// A custom resource definition cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -57,6 +58,23 @@ impl CrdError {
                     .to_owned(),
             ),
             Self::NotEstablished { source, .. } | Self::NotServed { source, .. } => source.hint(),
+        }
+    }
+}
+
+impl From<CrdError> for Fault {
+    fn from(error: CrdError) -> Self {
+        let message = chain(&error);
+        match error {
+            CrdError::NotEstablished {
+                source: WaitError::Failed { source, .. },
+                ..
+            }
+            | CrdError::NotServed {
+                source: WaitError::Failed { source, .. },
+                ..
+            } => *source,
+            _ => Self::Overdue { message },
         }
     }
 }
@@ -115,9 +133,12 @@ fn standing(crd: Option<&CustomResourceDefinition>) -> Look<CustomResourceDefini
     let Some(conditions) = conditions.filter(|conditions| !conditions.is_empty()) else {
         return Look::NotYet("it has no condition yet".to_owned());
     };
-    let established = conditions
-        .iter()
-        .any(|condition| condition.type_ == "Established" && condition.status == "True");
+    let is = |type_: &str, status: &str| {
+        let mut all = conditions.iter();
+        all.any(|condition| condition.type_ == type_ && condition.status == status)
+    };
+    // What was established once stays so, though the names of a later change may be taken.
+    let established = is("Established", "True") && !is("NamesAccepted", "False");
     if established && crd.metadata.deletion_timestamp.is_none() {
         return Look::Done(crd.clone());
     }
@@ -233,6 +254,19 @@ mod tests {
         crd.metadata.deletion_timestamp =
             serde_json::from_value(json!("2026-01-01T00:00:00Z")).expect("a time");
         assert!(matches!(standing(Some(&crd)), Look::NotYet(_)));
+    }
+
+    #[test]
+    fn new_names_of_an_established_definition_have_to_be_accepted() {
+        let taken = crd(json!({"conditions": [
+            {"type": "NamesAccepted", "status": "False", "reason": "ShortNamesConflict",
+             "message": "\"th\" is already in use"},
+            {"type": "Established", "status": "True"},
+        ]}));
+        let Look::NotYet(words) = standing(Some(&taken)) else {
+            panic!("its names are taken");
+        };
+        assert!(words.contains("is already in use"), "{words}");
     }
 
     #[test]

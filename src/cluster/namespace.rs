@@ -5,7 +5,28 @@ use std::sync::OnceLock;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client};
 
+use super::removal::{Removal, request};
 use super::wait::{Deadline, Look, WaitError, wait_for_object};
+
+/// Deletes the namespace of this name and UID, with all that is in it, and waits until it has
+/// vanished. One of the same name and another UID is left alone.
+///
+/// # Errors
+///
+/// As for [`gone`]; [`WaitError::TimedOut`] when the request itself does not get through.
+pub async fn delete_namespace(
+    client: &Client,
+    name: &str,
+    uid: &str,
+    deadline: Deadline<'_>,
+) -> Result<Removal, WaitError> {
+    let api = Api::<Namespace>::all(client.clone());
+    let removal = request(&api, "namespace", name, uid, deadline).await?;
+    if removal == Removal::Deleted {
+        until_gone(&api, name, Some(uid), deadline).await?;
+    }
+    Ok(removal)
+}
 
 /// Waits until this namespace has vanished, which begins after somebody deleted it. A namespace of
 /// the same name that was created afterwards is another one.
@@ -18,10 +39,23 @@ use super::wait::{Deadline, Look, WaitError, wait_for_object};
 /// [`WaitError::NamespaceStuck`] at the deadline, with the namespace's own conditions; else as for
 /// [`wait_for_object`].
 pub async fn gone(client: &Client, name: &str, deadline: Deadline<'_>) -> Result<(), WaitError> {
-    let first = OnceLock::new();
     let api = Api::<Namespace>::all(client.clone());
+    until_gone(&api, name, None, deadline).await
+}
+
+/// The same for the namespace of this UID; for the first that is seen when there is none.
+async fn until_gone(
+    api: &Api<Namespace>,
+    name: &str,
+    uid: Option<&str>,
+    deadline: Deadline<'_>,
+) -> Result<(), WaitError> {
+    let first = OnceLock::new();
+    if let Some(uid) = uid {
+        first.get_or_init(|| Some(uid.to_owned()));
+    }
     let what = format!("the end of the namespace {name}");
-    wait_for_object(what, deadline, &api, name, |namespace| {
+    wait_for_object(what, deadline, api, name, |namespace| {
         let Some(namespace) = namespace else {
             return Look::Done(());
         };

@@ -152,6 +152,17 @@ impl WaitError {
     }
 }
 
+impl From<WaitError> for Fault {
+    fn from(error: WaitError) -> Self {
+        match error {
+            WaitError::Failed { source, .. } => *source,
+            late => Self::Overdue {
+                message: late.to_string(),
+            },
+        }
+    }
+}
+
 /// Asks until the answer is [`Look::Done`]: at least once, and at most until the deadline.
 ///
 /// # Errors

@@ -77,6 +77,20 @@ pub enum Fault {
         /// The server's words.
         message: String,
     },
+    /// An object that is to be worked with is being deleted.
+    #[error("the {kind} {name} is being deleted")]
+    Terminating {
+        /// The kind, in words.
+        kind: String,
+        /// The object.
+        name: String,
+    },
+    /// Something awaited did not come before the deadline.
+    #[error("{message}")]
+    Overdue {
+        /// What, for how long, and the last state seen.
+        message: String,
+    },
     /// Nothing listens at the server's address.
     #[error("nothing listens at the server's address (connection refused)")]
     ConnectionRefused,
@@ -169,6 +183,12 @@ impl Fault {
             Self::Forbidden { .. } => "grant the permission that the message names",
             Self::ServiceAccountNotReady { .. } => {
                 "check that the controller manager runs: it creates the service accounts"
+            }
+            Self::Terminating { .. } => {
+                "wait until it is gone; `kubectl get -o yaml` shows the finalizers that hold it"
+            }
+            Self::Overdue { .. } => {
+                "the state last seen says what is missing; allow more time if it was about to come"
             }
             Self::ConnectionRefused => "check that the API server runs, and at this port",
             Self::NoSuchResource => {
