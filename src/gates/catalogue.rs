@@ -14,7 +14,7 @@ use crate::record::CheckResult;
 use crate::record::StepKind::{
     self, Cleanup, Config, Crds, Hold, Install, Load, Restart, Rollback, Steady, Uninstall, Upgrade,
 };
-use crate::scenario::Outlook;
+use crate::scenario::{Expect, Outlook};
 
 /// How much a check weighs, unless the scenario says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -134,11 +134,30 @@ pub(super) fn with_controller(planned: &Planned<'_>) -> Option<&'static str> {
         .then_some("the plan runs no controller here")
 }
 
-pub(super) fn with_controller_before(planned: &Planned<'_>) -> Option<&'static str> {
-    let chart = planned.before.and_then(|outlook| outlook.chart.as_ref());
-    chart
-        .is_none()
-        .then_some("the plan runs no controller here")
+/// A controller that is given its own definitions may well notice; others' must not disturb it.
+pub(super) fn with_foreign_definitions(planned: &Planned<'_>) -> Option<&'static str> {
+    let running = planned.before.and_then(|outlook| outlook.chart.as_ref());
+    if running.is_none() {
+        return Some("the plan runs no controller here");
+    }
+    let own = running == planned.outlook.crds.as_ref();
+    own.then_some("the definitions are those of the running chart")
+}
+
+/// A rollout that is to stall, by the scenario's own words, leads to no new process at work.
+pub(super) fn with_new_process(planned: &Planned<'_>) -> Option<&'static str> {
+    let mut expectations = planned.run.plan.expectations.iter();
+    let stalls = expectations.any(|expectation| {
+        ["INS-06", "UPG-03"].contains(&expectation.check.as_str())
+            && expectation.expect == Expect::Fail
+            && expectation.step.is_none_or(|step| step == planned.number)
+    });
+    let moves = MEASURED.contains(&planned.kind()) && planned.kind() != Steady;
+    (stalls && moves).then_some("the scenario expects the rollout to stall")
+}
+
+pub(super) fn with_walked_aiboms(planned: &Planned<'_>) -> Option<&'static str> {
+    with_aiboms_before(planned).or_else(|| with_new_process(planned))
 }
 
 pub(super) fn with_definitions(planned: &Planned<'_>) -> Option<&'static str> {

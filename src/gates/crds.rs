@@ -4,8 +4,8 @@ use semver::Version;
 
 use super::catalogue::Severity::{Finding, Gate};
 use super::catalogue::{
-    Check, DEFINED, Judge, RUNNING, always, with_controller, with_controller_before,
-    with_definitions,
+    Check, DEFINED, Judge, RUNNING, always, with_controller, with_definitions,
+    with_foreign_definitions,
 };
 use super::seen::{Blind, Faults, Judged, Seen, count, of};
 use super::view::StepView;
@@ -61,7 +61,7 @@ pub(super) static CHECKS: [Check; 6] = [
         title: "the running controller is undisturbed",
         source: "qualification.md B.6",
         severity: Gate,
-        judges: &[Judge::Steps(&[Crds], with_controller_before, undisturbed)],
+        judges: &[Judge::Steps(&[Crds], with_foreign_definitions, undisturbed)],
     },
 ];
 

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::catalogue::Severity::{Gate, Validity};
-use super::catalogue::{Check, Judge, KEEPING, KEEPING_OR_LOAD, ROLLOUTS, with_aiboms_before};
+use super::catalogue::{
+    Check, Judge, KEEPING, KEEPING_OR_LOAD, ROLLOUTS, with_aiboms_before, with_walked_aiboms,
+};
 use super::seen::{Blind, Faults, Judged, Seen, count, each, grouped, of};
 use super::view::{RunView, StepView};
 use crate::compare;
@@ -70,7 +72,7 @@ pub(super) static CHECKS: [Check; 9] = [
         title: "the new process walked every AIBOM",
         source: "qualification.md B.5",
         severity: Gate,
-        judges: &[Judge::Steps(ROLLOUTS, with_aiboms_before, walked)],
+        judges: &[Judge::Steps(ROLLOUTS, with_walked_aiboms, walked)],
     },
     Check {
         id: "DAT-08",

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::catalogue::Severity::{Finding, Validity};
-use super::catalogue::{Check, DEFINED, Judge, MEASURED, MOVES, always, with_definitions};
+use super::catalogue::{
+    Check, DEFINED, Judge, MEASURED, MOVES, always, with_definitions, with_new_process,
+};
 use super::seen::{Blind, Faults, Judged, Seen, count, grouped, of};
 use super::view::{Evidence, RunView, StepView, in_window};
 use crate::record::StepKind::Steady;
@@ -37,14 +39,14 @@ pub(super) static CHECKS: [Check; 11] = [
         title: "every reading of the metrics is whole",
         source: "qualification.md B.0",
         severity: Validity,
-        judges: &[Judge::Steps(MEASURED, always, whole_scrapes)],
+        judges: &[Judge::Steps(MEASURED, with_new_process, whole_scrapes)],
     },
     Check {
         id: "MET-05",
         title: "the counters are those of the controller's own process",
         source: "qualification.md B.0",
         severity: Validity,
-        judges: &[Judge::Steps(MEASURED, always, own_counters)],
+        judges: &[Judge::Steps(MEASURED, with_new_process, own_counters)],
     },
     Check {
         id: "MET-06",

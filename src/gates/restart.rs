@@ -4,7 +4,7 @@
 //! once it has come to rest.
 
 use super::catalogue::Severity::{Finding, Gate};
-use super::catalogue::{Check, Judge, ROLLOUTS, always};
+use super::catalogue::{Check, Judge, ROLLOUTS, with_new_process};
 use super::seen::{Blind, Faults, Judged, Seen, grouped};
 use super::view::StepView;
 use crate::record::{
@@ -19,14 +19,14 @@ pub(super) static CHECKS: [Check; 6] = [
         title: "a new process walked the inventory and came to rest",
         source: "qualification.md B.8",
         severity: Gate,
-        judges: &[Judge::Steps(ROLLOUTS, always, settled)],
+        judges: &[Judge::Steps(ROLLOUTS, with_new_process, settled)],
     },
     Check {
         id: "RST-02",
         title: "one status PUT per AIBOM and one for the configuration",
         source: "qualification.md B.8",
         severity: Gate,
-        judges: &[Judge::Steps(ROLLOUTS, always, puts)],
+        judges: &[Judge::Steps(ROLLOUTS, with_new_process, puts)],
     },
     Check {
         id: "RST-03",
@@ -35,7 +35,7 @@ pub(super) static CHECKS: [Check; 6] = [
         severity: Gate,
         judges: &[Judge::Steps(
             &[Install, Upgrade, Rollback, Restart],
-            always,
+            with_new_process,
             gets,
         )],
     },
@@ -44,21 +44,21 @@ pub(super) static CHECKS: [Check; 6] = [
         title: "other writes are events only",
         source: "qualification.md B.8",
         severity: Gate,
-        judges: &[Judge::Steps(ROLLOUTS, always, other_writes)],
+        judges: &[Judge::Steps(ROLLOUTS, with_new_process, other_writes)],
     },
     Check {
         id: "RST-05",
         title: "no write met a conflict",
         source: "qualification.md B.8",
         severity: Finding,
-        judges: &[Judge::Steps(ROLLOUTS, always, conflicts)],
+        judges: &[Judge::Steps(ROLLOUTS, with_new_process, conflicts)],
     },
     Check {
         id: "RST-07",
         title: "the walk took its usual time",
         source: "qualification.md B.8",
         severity: Finding,
-        judges: &[Judge::Steps(ROLLOUTS, always, time)],
+        judges: &[Judge::Steps(ROLLOUTS, with_new_process, time)],
     },
 ];
 

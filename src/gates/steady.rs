@@ -107,11 +107,14 @@ fn at_rest(view: &StepView<'_>) -> Judged {
     faults.unless(window.quiet_before >= REST, || {
         format!("quiet for {:.1} s only", window.quiet_before)
     });
+    // What is reconciled in the window is STS-03's and STS-05's business.
     for aibom in items {
-        faults.unless(
-            aibom.last_reconciled.is_none_or(|time| time <= latest),
-            || format!("{}/{}: reconciled too late", aibom.namespace, aibom.name),
-        );
+        let late = aibom
+            .last_reconciled
+            .is_some_and(|time| time > latest && time <= window.opened.at);
+        faults.unless(!late, || {
+            format!("{}/{}: reconciled too late", aibom.namespace, aibom.name)
+        });
     }
     let summary = format!("quiet for {:.1} s", window.quiet_before);
     Ok(Seen::new(1 + count(items), faults.0, summary))

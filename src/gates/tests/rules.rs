@@ -291,3 +291,33 @@ fn no_verdict_is_given_before_the_process_rests() {
     assert_eq!(verdict(&case, "RST-01", Some(4)), Verdict::Fail);
     assert_eq!(verdict(&case, "RST-02", Some(4)), Verdict::Invalid);
 }
+
+#[test]
+fn a_rollout_that_is_to_stall_leads_to_no_new_process() {
+    let mut case = Case::sound();
+    case.rollout(4).complete_after = None;
+    case.record(4).restart = None;
+    case.snapshot(4).scrape = None;
+    case.expect("UPG-03", Some(4), Expect::Fail);
+    assert_eq!(verdict(&case, "UPG-03", Some(4)), Verdict::Expected);
+    for id in ["RST-01", "RST-02", "RST-03", "DAT-07", "MET-04", "MET-05"] {
+        assert_eq!(verdict(&case, id, Some(4)), Verdict::NotApplicable, "{id}");
+        assert_eq!(verdict(&case, id, Some(6)), Verdict::Pass, "{id}");
+    }
+    assert_eq!(verdict(&case, "MET-04", Some(5)), Verdict::Pass);
+}
+
+#[test]
+fn a_controller_may_notice_its_own_definitions() {
+    let mut case = Case::sound();
+    case.run.plan.steps[5] = crate::scenario::Step::Hold { seconds: 1 };
+    assert_eq!(verdict(&case, "CRD-13", Some(7)), Verdict::NotApplicable);
+}
+
+#[test]
+fn what_was_reconciled_in_the_window_was_not_before_it() {
+    let mut case = Case::sound();
+    let opened = case.window().opened.at;
+    case.aibom(5).last_reconciled = Some(opened + chrono::TimeDelta::seconds(10));
+    assert_eq!(verdict(&case, "STS-01", Some(5)), Verdict::Pass);
+}
