@@ -206,7 +206,7 @@ impl Rule {
                  a-z, 0-9 and -, which begin and end with a letter or digit; Helm takes 53 for a release."
             }
             Self::UnsupportedYaml => {
-                "Anchors, aliases, tags, and several documents are left out: a scenario reads the same to \
+                "Anchors, aliases, tags, numbers like `.inf`, and several documents are left out: a scenario reads the same to \
                  a person and to every YAML library."
             }
             Self::StepShape => "A step is a map with exactly one key, its kind: `- load: {}`.",

@@ -182,10 +182,17 @@ impl<'t> Builder<'t> {
         let content = match event {
             Event::Scalar(text, style, anchor, tag) => {
                 self.properties(anchor, tag.is_some(), at);
-                Content::Scalar(match style {
+                let value = match style {
                     ScalarStyle::Plain => resolve(&text),
                     _ => Value::String(text.into_owned()),
-                })
+                };
+                // JSON has no such numbers; they would become null on their way to a cluster.
+                if value.as_f64().is_some_and(|number| !number.is_finite()) {
+                    let message = "a number that is not finite".to_owned();
+                    let hint = "write a number that JSON has";
+                    self.report(Rule::UnsupportedYaml, at, message, Some(hint));
+                }
+                Content::Scalar(value)
             }
             Event::SequenceStart(_, anchor, tag) => {
                 self.properties(anchor, tag.is_some(), at);
@@ -326,7 +333,7 @@ mod tests {
 
     #[test]
     fn what_the_language_leaves_out_is_found() {
-        let (_, findings) = parse("a: &x 1\nb: *x\nc: !!str 2\n? [d]\n: e\n--- \nf: g\n");
+        let (_, findings) = parse("a: &x 1\nb: *x\nc: !!str 2\n? [d]\n: .inf\n---\nf: g\n");
         let found: Vec<_> = findings
             .iter()
             .map(|finding| (finding.rule, finding.at.line))
@@ -336,6 +343,7 @@ mod tests {
             unsupported(1),
             unsupported(2),
             unsupported(3),
+            unsupported(5),
             (Rule::WrongType, 4),
             unsupported(7),
         ];
