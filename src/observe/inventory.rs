@@ -160,8 +160,11 @@ fn aibom(text: &str) -> Result<AibomState, String> {
     })
 }
 
+/// A workload, and when its AIBOM was reconciled last.
+type Walk = (WorkloadName, Option<DateTime<Utc>>);
+
 /// The workload of one AIBOM and its last walk; nothing for one without an owner.
-fn walk(text: &str) -> Result<Option<(WorkloadName, Option<DateTime<Utc>>)>, String> {
+fn walk(text: &str) -> Result<Option<Walk>, String> {
     #[derive(Deserialize)]
     struct Item<'a> {
         #[serde(borrow)]

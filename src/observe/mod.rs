@@ -1,5 +1,5 @@
-//! What can be seen of the controller and its inventory: [snapshots](snapshot), readings of its
-//! metrics ([`scrape`](mod@scrape)), the moment when it has [settled](settle), quiet
+//! What can be seen of the controller and its inventory: [snapshots](snapshot()), readings of its
+//! metrics ([`scrape`](mod@scrape)), the moment when it has [settled](settle()), quiet
 //! [windows](window), and the [convergence](converged) of the inventory.
 //!
 //! The room looks and never judges: what is missing or late is a fact for the

@@ -48,7 +48,8 @@ pub struct Settled {
     /// Its last sound reading.
     pub scrape: Scrape,
     /// From the start of the process until the reading that showed the last write or reconcile, in
-    /// seconds: at most a second too long. [`None`] when it did not settle by the deadline.
+    /// seconds: as much too long as the readings are apart, about a second, and not before the first
+    /// one. [`None`] when it did not settle by the deadline.
     pub settled_after: Option<f64>,
     /// Tracked workloads whose AIBOMs were not reconciled since the process began, at most a hundred.
     pub not_walked: Vec<String>,

@@ -233,8 +233,11 @@ fn hostile_lines_are_told_one_by_one_and_the_rest_is_read() {
     );
 }
 
+/// Name, labels and value.
+type Series = (String, Vec<(String, String)>, f64);
+
 /// A text of these series.
-fn print(samples: &[(String, Vec<(String, String)>, f64)]) -> String {
+fn print(samples: &[Series]) -> String {
     samples.iter().fold(String::new(), |mut text, sample| {
         let (name, labels, value) = sample;
         text.push_str(name);
