@@ -3,6 +3,7 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
+use flate2::{Compression, write::GzEncoder};
 use http::{Request, StatusCode as Status};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
@@ -14,6 +15,8 @@ use tokio::task::JoinHandle;
 
 use super::*;
 use crate::error_chain::chain;
+use crate::helm::{Chart, Rendered};
+use crate::scenario::{ChartPlan, ChartSource, ValuesChoice};
 
 const TOKEN: &str = "anonymous-token";
 const PATH: &str = "charts/k8s-aibom";
@@ -304,4 +307,57 @@ async fn a_registry_without_it_or_without_a_voice_is_told() {
     let wanted = Wanted::new(&format!("{address}/a"), Some("1.0.0"), None).expect("a chart");
     let words = refused(&wanted).await;
     assert!(words.contains("the registry cannot be used: "), "{words}");
+}
+
+/// An archive of a chart of this version.
+fn packed(version: &str) -> Vec<u8> {
+    let text = format!("apiVersion: v2\nname: k8s-aibom\nversion: {version}\n");
+    let mut header = tar::Header::new_gnu();
+    header.set_size(text.len() as u64);
+    header.set_mode(0o644);
+    let encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    let mut builder = tar::Builder::new(encoder);
+    builder
+        .append_data(&mut header, "k8s-aibom/Chart.yaml", text.as_bytes())
+        .expect("appended");
+    let packed = builder.into_inner().and_then(GzEncoder::finish);
+    packed.expect("packed")
+}
+
+#[tokio::test]
+async fn a_chart_that_was_pulled_is_installed_as_it_came() {
+    for (inside, accepted) in [("1.3.0", true), ("1.4.0", false)] {
+        let archive = packed(inside);
+        let (mut behaviour, digest) = holding(&manifest(&archive));
+        let blob = format!("/v2/{PATH}/blobs/{}", digest_of(&archive));
+        behaviour.files.insert(blob, archive.clone());
+        let registry = Registry::start(behaviour).await;
+        let repository = format!("{}/{PATH}", registry.address);
+        let plan = ChartPlan {
+            source: ChartSource::Oci {
+                repository: repository.clone(),
+                version: Some("1.3.0".to_owned()),
+                digest: None,
+            },
+            values: ValuesChoice::ChartDefault,
+        };
+        let work = tempfile::tempdir().expect("a folder");
+        let opened = Chart::open(&plan, work.path()).await;
+        if !accepted {
+            let error = opened.expect_err("another version");
+            let told = format!("oci://{repository}:1.3.0 is of version {inside}");
+            assert_eq!(error.to_string(), told);
+            continue;
+        }
+        let chart = opened.expect("a chart");
+        assert_eq!(std::fs::read(chart.path()).expect("an archive"), archive);
+        let rendered = Rendered {
+            objects: vec![json!({"kind": "Deployment", "metadata": {"name": "a"}})],
+            values: json!({}),
+        };
+        let record = chart.record(&rendered).expect("a record");
+        assert_eq!(record.oci_digest, Some(digest));
+        assert_eq!(record.sha256, sha256_hex(&archive));
+        assert_eq!(record.source, format!("oci://{repository}:1.3.0"));
+    }
 }
