@@ -1,5 +1,6 @@
 //! `aibom-qual scenarios …`: the shipped scenarios, which need no checkout.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -13,7 +14,7 @@ use super::exit::{Exit, Failure};
 use super::output::{self, Format};
 use super::validate::with_known;
 use crate::helm::embedded::{CHARTS, Embedded};
-use crate::scenario::{ChartSource, Shipped, Source, shipped};
+use crate::scenario::{self, ChartSource, Shipped, Source, shipped};
 
 /// What to do with the shipped scenarios.
 #[derive(Debug, Subcommand)]
@@ -94,8 +95,8 @@ fn list(format: Format) -> Result<(), Failure> {
     }
 }
 
-/// Writes scenarios and their charts below a new folder, side by side as the paths in the scenarios
-/// want it. Gives the files, relative to the folder.
+/// Writes scenarios, their charts and their schema below a new folder, side by side as the paths in the
+/// scenarios want it. Gives the files, relative to the folder.
 fn export(name: Option<&str>, folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     let chosen: Vec<&Shipped> = match name {
         None => shipped().iter().collect(),
@@ -110,11 +111,11 @@ fn export(name: Option<&str>, folder: &Path) -> Result<Vec<PathBuf>, Failure> {
             })?]
         }
     };
-    let mut files: Vec<(PathBuf, &str)> = Vec::new();
+    let mut files: Vec<(PathBuf, Cow<'static, str>)> = Vec::new();
     let mut versions = BTreeSet::new();
     for shipped in chosen {
         let path = Path::new("scenarios").join(format!("{}.yaml", shipped.name));
-        files.push((path, shipped.text));
+        files.push((path, shipped.text.into()));
         versions.extend(chart_versions(shipped)?);
     }
     for chart in CHARTS
@@ -123,8 +124,14 @@ fn export(name: Option<&str>, folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     {
         let Embedded { version, files: of } = chart;
         let below = Path::new("charts").join(version);
-        files.extend(of.iter().map(|(path, text)| (below.join(path), *text)));
+        files.extend(
+            of.iter()
+                .map(|(path, text)| (below.join(path), (*text).into())),
+        );
     }
+    // Editors find it by the first line of a scenario.
+    let schema = format!("{:#}\n", scenario::schema());
+    files.push(("docs/scenario.schema.json".into(), schema.into()));
     create_folder(folder)?;
     for (path, text) in &files {
         let path = folder.join(path);
@@ -196,6 +203,8 @@ mod tests {
             }
         }
         assert!(!files.iter().any(|file| file.starts_with("charts/1.2.0")));
+        let schema = fs::read_to_string(folder.join("docs/scenario.schema.json"));
+        assert!(schema.is_ok_and(|text| text.contains("Scenario")));
     }
 
     #[test]
