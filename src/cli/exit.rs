@@ -3,11 +3,14 @@
 use std::error::Error;
 use std::process::ExitCode;
 
+use crate::cluster::client::ClusterError;
 use crate::error_chain::chain;
 use crate::node::NodeError;
 use crate::plane::PlaneError;
 use crate::plane::binaries::{BinaryError, Source};
 use crate::plane::registry::RegistryError;
+use crate::record::FolderError;
+use crate::run::RunError;
 
 /// The exit codes of every verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +30,33 @@ pub enum Exit {
     NotProven = 5,
     /// Interrupted by a signal.
     Interrupted = 130,
+}
+
+impl Exit {
+    /// All of them; the first that applies is the one that counts.
+    const BY_WEIGHT: [Self; 7] = [
+        Self::Interrupted,
+        Self::CouldNotRun,
+        Self::Input,
+        Self::Fail,
+        Self::Invalid,
+        Self::NotProven,
+        Self::Pass,
+    ];
+
+    /// The one of this number; what nobody knows is that something could not be run.
+    pub(crate) fn of(code: u8) -> Self {
+        let known = Self::BY_WEIGHT.into_iter().find(|exit| *exit as u8 == code);
+        known.unwrap_or(Self::CouldNotRun)
+    }
+
+    /// What several of them come to.
+    pub(crate) fn heaviest(exits: &[Self]) -> Self {
+        let heaviest = Self::BY_WEIGHT
+            .into_iter()
+            .find(|exit| exits.contains(exit));
+        heaviest.unwrap_or(Self::Pass)
+    }
 }
 
 impl From<Exit> for ExitCode {
@@ -92,6 +122,37 @@ impl From<PlaneError> for Failure {
     }
 }
 
+impl From<RunError> for Failure {
+    fn from(error: RunError) -> Self {
+        let hint = error.hint();
+        Self::new(Exit::of(error.exit()), &error, hint)
+    }
+}
+
+impl From<FolderError> for Failure {
+    fn from(error: FolderError) -> Self {
+        let exit = match &error {
+            FolderError::NotARun { .. } | FolderError::Newer { .. } | FolderError::Name { .. } => {
+                Exit::Input
+            }
+            _ => Exit::CouldNotRun,
+        };
+        let hint = error.hint();
+        Self::new(exit, &error, hint)
+    }
+}
+
+impl From<ClusterError> for Failure {
+    fn from(error: ClusterError) -> Self {
+        let exit = match &error {
+            ClusterError::Proxy { .. } => Exit::CouldNotRun,
+            _ => Exit::Input,
+        };
+        let hint = error.hint();
+        Self::new(exit, &error, hint)
+    }
+}
+
 impl From<NodeError> for Failure {
     fn from(error: NodeError) -> Self {
         let hint = error.hint();
@@ -108,6 +169,20 @@ impl From<RegistryError> for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn several_come_to_the_one_that_matters_most() {
+        let heaviest = |codes: &[u8]| {
+            let exits: Vec<Exit> = codes.iter().copied().map(Exit::of).collect();
+            Exit::heaviest(&exits) as u8
+        };
+        assert_eq!(heaviest(&[]), 0);
+        assert_eq!(heaviest(&[0, 3, 1, 0]), 1);
+        assert_eq!(heaviest(&[1, 4, 2]), 4);
+        assert_eq!(heaviest(&[4, 130]), 130);
+        // A number that nobody knows is no success.
+        assert_eq!(heaviest(&[77]), 4);
+    }
 
     #[test]
     fn the_codes_are_the_documented_ones() {

@@ -3,15 +3,26 @@
 //! Every flag has an `AIBOM_QUAL_*` variable. Data goes to standard output, everything else to
 //! standard error. Errors are printed here and nowhere else.
 
+mod cleanup;
+mod cluster;
 mod completions;
+mod confirm;
 mod controller;
 mod doctor;
 mod exit;
+mod input;
 mod man;
 mod output;
+mod plan;
 mod plane;
 mod progress;
+mod report;
+mod run;
+mod runs;
+mod scenarios;
+mod schema;
 mod signals;
+mod validate;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -53,11 +64,12 @@ struct Global {
     #[arg(
         long,
         global = true,
-        value_enum,
-        default_value_t,
+        value_name = "FORMAT",
+        value_parser = report::Form::everywhere(),
+        default_value = "human",
         env = "AIBOM_QUAL_FORMAT"
     )]
-    format: Format,
+    format: report::Form,
     /// When to use colour (`NO_COLOR` is honoured).
     #[arg(
         long,
@@ -91,7 +103,26 @@ struct Global {
 }
 
 #[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "there is one of it, once")]
 enum Verb {
+    /// Qualify: execute scenarios, and judge what was seen.
+    Run(run::RunArgs),
+    /// Tell what a scenario would do and what is expected of it; nothing is touched.
+    Plan(plan::PlanArgs),
+    /// Find all that is wrong with scenarios, in one pass.
+    Validate(validate::ValidateArgs),
+    /// Print the JSON Schema of scenarios.
+    Schema,
+    /// The shipped scenarios.
+    #[command(subcommand)]
+    Scenarios(scenarios::Verb),
+    /// Tell what a run came to.
+    Report(report::ReportArgs),
+    /// The runs of a folder.
+    #[command(subcommand)]
+    Runs(runs::Verb),
+    /// Remove what a run that was killed left in its cluster.
+    Cleanup(cleanup::CleanupArgs),
     /// The private local control plane.
     #[command(subcommand)]
     Plane(plane::Verb),
@@ -109,6 +140,7 @@ enum Verb {
 #[derive(Debug)]
 struct Context {
     format: Format,
+    color: Color,
     level: Level,
     bars: bool,
     dirs: Dirs,
@@ -130,7 +162,8 @@ impl Global {
         let dirs = Dirs::resolve(absolute(self.cache_dir)?, absolute(self.state_dir)?)
             .map_err(crate::plane::PlaneError::from)?;
         Ok(Context {
-            format: self.format,
+            format: self.format.into(),
+            color: self.color,
             level,
             bars: !self.no_progress,
             dirs,
@@ -157,7 +190,7 @@ pub fn main() -> ExitCode {
     // Parsing prints usage errors itself and exits with 2, as the contract says.
     let cli = Cli::parse();
     let color = cli.global.color;
-    match run(cli) {
+    match dispatch(cli) {
         Ok(exit) => exit.into(),
         Err(failure) => {
             print_failure(&failure, color);
@@ -166,16 +199,25 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn run(cli: Cli) -> Result<Exit, Failure> {
+fn dispatch(cli: Cli) -> Result<Exit, Failure> {
     // Two TLS libraries could be meant (kube and reqwest bring their own default); ours is named once.
     // An error means that it was installed before, which is the same outcome.
     let _ = rustls::crypto::ring::default_provider().install_default();
+    let context = || cli.global.context();
     match cli.verb {
+        Verb::Run(args) => block_on(run::run(args, context()?)),
+        Verb::Plan(args) => block_on(plan::run(args, context()?)),
+        Verb::Validate(args) => validate::run(&args, &context()?),
+        Verb::Schema => schema::run(),
+        Verb::Scenarios(verb) => scenarios::run(verb, &context()?),
+        Verb::Report(args) => report::run(&args, &context()?),
+        Verb::Runs(verb) => runs::run(verb, &context()?),
+        Verb::Cleanup(args) => block_on(cleanup::run(args, context()?)),
+        Verb::Plane(verb) => block_on(plane::run(verb, context()?)),
+        Verb::Controller(args) => block_on(controller::run(args)),
+        Verb::Doctor(args) => block_on(doctor::run(args, context()?)),
         Verb::Completions(args) => completions::run(&args),
         Verb::Man => man::run(),
-        Verb::Plane(verb) => block_on(plane::run(verb, cli.global.context()?)),
-        Verb::Controller(args) => block_on(controller::run(args)),
-        Verb::Doctor(args) => block_on(doctor::run(args, cli.global.context()?)),
     }
 }
 

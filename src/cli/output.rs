@@ -36,15 +36,36 @@ impl Color {
     /// Whether to colour what goes to standard error.
     #[must_use]
     pub(crate) fn on_stderr(self) -> bool {
+        self.on(io::stderr().is_terminal())
+    }
+
+    /// Whether to colour what goes to standard output.
+    #[must_use]
+    pub(crate) fn on_stdout(self) -> bool {
+        self.on(io::stdout().is_terminal())
+    }
+
+    fn on(self, terminal: bool) -> bool {
         match self {
             Self::Always => true,
             Self::Never => false,
             Self::Auto => {
                 let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-                !refused && io::stderr().is_terminal()
+                !refused && terminal
             }
         }
     }
+}
+
+/// How many columns there are for what goes to standard output; 80 where that is no terminal, so that
+/// what is written to a file does not depend on who looks on.
+#[must_use]
+pub(crate) fn width() -> usize {
+    /// Where a line is too long to be read.
+    const WIDEST: usize = 160;
+    // Fails where it is no terminal.
+    let columns = rustix::termios::tcgetwinsize(io::stdout()).map_or(80, |size| size.ws_col);
+    usize::from(columns).clamp(80, WIDEST)
 }
 
 /// Writes text to standard output. A reader that went away (`| head`) is no error.

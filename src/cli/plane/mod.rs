@@ -9,7 +9,9 @@ mod status;
 mod supervise;
 mod up;
 
+pub(crate) use node::{Held, RuntimeArgs};
 pub(crate) use options::BinaryArgs;
+pub(crate) use supervise::start as supervise;
 
 use clap::Subcommand;
 

@@ -27,13 +27,21 @@ const NAME: &str = "aibom-qual-node";
 #[command(next_help_heading = "Node")]
 pub(crate) struct NodeArgs {
     /// Start no node: nothing will run that is scheduled.
-    #[arg(long, env = "AIBOM_QUAL_NO_NODE")]
+    #[arg(long, env = "AIBOM_QUAL_NO_NODE", conflicts_with = "runtime")]
     no_node: bool,
+    #[command(flatten)]
+    runtimes: RuntimeArgs,
+}
+
+/// What the images of a node are.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Node")]
+pub(crate) struct RuntimeArgs {
     /// Run this command where a container has this image; may be repeated. `{port:8080}` in it stands
     /// for the port of this machine that is the container's port 8080. The images of the controller
     /// are built in; containers of all other images are ready at once and do nothing.
     #[arg(long, value_name = "IMAGE=COMMAND", value_parser = runtime,
-          env = "AIBOM_QUAL_RUNTIME", value_delimiter = None, conflicts_with = "no_node")]
+          env = "AIBOM_QUAL_RUNTIME", value_delimiter = None)]
     runtime: Vec<RuntimeArg>,
 }
 
@@ -58,11 +66,27 @@ fn runtime(text: &str) -> Result<RuntimeArg, String> {
 
 impl NodeArgs {
     /// What goes on record; [`None`] without a node.
-    pub(crate) fn settings(&self) -> Option<NodeSettings> {
-        (!self.no_node).then(|| NodeSettings {
+    pub(super) fn settings(&self) -> Option<NodeSettings> {
+        (!self.no_node).then(|| self.runtimes.settings())
+    }
+
+    pub(super) fn runtimes(&self) -> &RuntimeArgs {
+        &self.runtimes
+    }
+}
+
+impl RuntimeArgs {
+    /// The commands in place of images, as they were given.
+    pub(crate) fn commands(&self) -> Vec<String> {
+        self.runtime.iter().map(|arg| arg.text.clone()).collect()
+    }
+
+    /// A node with these images, for the record.
+    pub(crate) fn settings(&self) -> NodeSettings {
+        NodeSettings {
             name: NAME.to_owned(),
-            runtimes: self.runtime.iter().map(|arg| arg.text.clone()).collect(),
-        })
+            runtimes: self.commands(),
+        }
     }
 
     /// The images of the controller, of which each is this very executable, and what the user gave.
@@ -134,7 +158,7 @@ impl Held {
     /// Starts a plane and, unless there is to be none, its node.
     pub(crate) async fn start(
         options: &PlaneOptions,
-        args: &NodeArgs,
+        args: &RuntimeArgs,
         sink: Arc<dyn Sink>,
     ) -> Result<Self, Failure> {
         // What is wrong with these is told before anything is started.
@@ -246,9 +270,8 @@ fn node_options(
 mod tests {
     use super::*;
 
-    fn args(runtime: &[&str]) -> NodeArgs {
-        NodeArgs {
-            no_node: false,
+    fn args(runtime: &[&str]) -> RuntimeArgs {
+        RuntimeArgs {
             runtime: runtime
                 .iter()
                 .map(|text| super::runtime(text).expect("it"))

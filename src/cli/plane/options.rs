@@ -1,5 +1,6 @@
 //! Flags that say which programs a plane is made of and where they may come from.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -11,7 +12,7 @@ use crate::plane::binaries::{self, Environment, Request, Sources};
 use crate::plane::tool::Tool;
 
 /// Which programs, and from where.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Binaries")]
 pub(crate) struct BinaryArgs {
     /// The Kubernetes version.
@@ -46,6 +47,25 @@ impl BinaryArgs {
             explicit: self.explicit()?,
             sources: self.sources(),
         })
+    }
+
+    /// The flags that mean the same, for another command of this program.
+    pub(crate) fn words(&self) -> Result<Vec<OsString>, Failure> {
+        let mut words: Vec<OsString> =
+            vec!["--kubernetes".into(), self.kubernetes.to_string().into()];
+        if let Some(folder) = self.explicit()? {
+            words.extend(["--binaries".into(), folder.into()]);
+        }
+        if let Some(mirror) = &self.mirror {
+            words.extend(["--mirror".into(), mirror.as_str().into()]);
+        }
+        let switches = [
+            (self.no_download, "--no-download"),
+            (self.no_build, "--no-build"),
+        ];
+        let given = switches.into_iter().filter(|(given, _)| *given);
+        words.extend(given.map(|(_, word)| word.into()));
+        Ok(words)
     }
 
     pub(crate) fn sources(&self) -> Sources {

@@ -21,7 +21,7 @@ use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::sync::oneshot;
 
-use super::node::{Held, NodeArgs};
+use super::node::{Held, RuntimeArgs};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::signals::Signals;
 use crate::plane::event::{Event, Sink};
@@ -45,15 +45,16 @@ enum Word {
     },
 }
 
-/// Starts the supervisor of the plane `name` and waits until the plane is ready. A signal ends the
-/// supervisor too.
+/// Starts the supervisor of the plane `name`, which is `plane up` with these arguments, and waits until
+/// the plane is ready. A signal ends the supervisor too.
 pub(crate) async fn start(
     name: &str,
+    args: Vec<OsString>,
     sink: &dyn Sink,
     signals: &mut Signals,
 ) -> Result<PlaneState, Failure> {
     let (mut supervisor, words) =
-        spawn().map_err(|error| trouble(name, format!("cannot be started: {error}")))?;
+        spawn(args).map_err(|error| trouble(name, format!("cannot be started: {error}")))?;
     let interrupted = tokio::select! {
         outcome = relay(name, &mut supervisor, words, sink) => return outcome,
         () = signals.received() => PlaneError::Interrupted,
@@ -125,8 +126,7 @@ async fn relay(
     }
 }
 
-fn spawn() -> std::io::Result<(Child, Lines<BufReader<ChildStdout>>)> {
-    let mut args: Vec<OsString> = std::env::args_os().skip(1).collect();
+fn spawn(mut args: Vec<OsString>) -> std::io::Result<(Child, Lines<BufReader<ChildStdout>>)> {
     args.push("--supervise".into());
     let mut child = Command::new("/proc/self/exe")
         .arg0("aibom-qual")
@@ -142,14 +142,14 @@ fn spawn() -> std::io::Result<(Child, Lines<BufReader<ChildStdout>>)> {
 }
 
 /// Runs the supervisor: starts the plane, reports, and holds it until asked to stop.
-pub(crate) async fn run(options: PlaneOptions, node: &NodeArgs) -> Result<Exit, Failure> {
+pub(crate) async fn run(options: PlaneOptions, runtimes: &RuntimeArgs) -> Result<Exit, Failure> {
     // Out of the terminal's reach: Ctrl-C is for `plane up`. Fails only for the leader of a process
     // group, which a child of `plane up` is not.
     let _ = rustix::process::setsid();
     let mut signals = Signals::install()?;
     let relay = Arc::new(Relay::default());
     let started = tokio::select! {
-        started = Held::start(&options, node, Arc::clone(&relay) as _) => started,
+        started = Held::start(&options, runtimes, Arc::clone(&relay) as _) => started,
         () = signals.received() => Err(PlaneError::Interrupted.into()),
         () = deserted() => Err(PlaneError::Interrupted.into()),
     };

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
-use super::node::{Held, NodeArgs};
+use super::node::{Held, NodeArgs, RuntimeArgs};
 use super::options::{BinaryArgs, parse_component_arg, parse_duration};
 use super::supervise;
 use crate::cli::Context;
@@ -73,24 +73,24 @@ impl UpArgs {
 pub(crate) async fn run(args: UpArgs, context: Context) -> Result<Exit, Failure> {
     let options = args.plane_options(&context)?;
     if args.supervise {
-        return supervise::run(options, &args.node).await;
+        return supervise::run(options, args.node.runtimes()).await;
     }
     match &args.persistent {
         Some(name) => in_background(name, &options, &context).await,
-        None => in_foreground(&options, &args.node, &context).await,
+        None => in_foreground(&options, args.node.runtimes(), &context).await,
     }
 }
 
 /// Starts the plane, tells where it is, and holds it until a signal or a component's death.
 async fn in_foreground(
     options: &PlaneOptions,
-    node: &NodeArgs,
+    runtimes: &RuntimeArgs,
     context: &Context,
 ) -> Result<Exit, Failure> {
     let mut signals = Signals::install()?;
     let begun = Instant::now();
     let held = tokio::select! {
-        held = Held::start(options, node, context.progress()) => held?,
+        held = Held::start(options, runtimes, context.progress()) => held?,
         () = signals.received() => return Err(PlaneError::Interrupted.into()),
     };
     print_ready(&held.plane.state(), begun.elapsed(), context)?;
@@ -129,7 +129,8 @@ async fn in_background(
     }
     let mut signals = Signals::install()?;
     let begun = Instant::now();
-    let state = supervise::start(name, &*context.progress(), &mut signals).await?;
+    let args = std::env::args_os().skip(1).collect();
+    let state = supervise::start(name, args, &*context.progress(), &mut signals).await?;
     print_ready(&state, begun.elapsed(), context)?;
     Ok(Exit::Pass)
 }
