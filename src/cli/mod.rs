@@ -18,6 +18,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
+use tokio::runtime::Builder;
 
 use crate::plane::dirs::Dirs;
 
@@ -173,21 +174,29 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
     match cli.verb {
         Verb::Completions(args) => completions::run(&args),
         Verb::Man => man::run(),
-        Verb::Plane(verb) => block_on(plane::run(verb, cli.global.context()?)),
-        Verb::Controller(args) => block_on(controller::run(args)),
-        Verb::Doctor(args) => block_on(doctor::run(args, cli.global.context()?)),
+        Verb::Plane(verb) => {
+            let work = plane::run(verb, cli.global.context()?);
+            block_on(Builder::new_multi_thread(), work)
+        }
+        // What it does waits for the server. More threads would only wake one another, at a tenth of the
+        // CPU that it is measured by.
+        Verb::Controller(args) => block_on(Builder::new_current_thread(), controller::run(args)),
+        Verb::Doctor(args) => {
+            let work = doctor::run(args, cli.global.context()?);
+            block_on(Builder::new_multi_thread(), work)
+        }
     }
 }
 
-fn block_on(work: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure {
-            exit: Exit::CouldNotRun,
-            message: format!("cannot start the runtime: {error}"),
-            hint: None,
-        })?;
+fn block_on(
+    mut builder: Builder,
+    work: impl Future<Output = Result<Exit, Failure>>,
+) -> Result<Exit, Failure> {
+    let runtime = builder.enable_all().build().map_err(|error| Failure {
+        exit: Exit::CouldNotRun,
+        message: format!("cannot start the runtime: {error}"),
+        hint: None,
+    })?;
     runtime.block_on(work)
 }
 
