@@ -29,6 +29,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
+use tokio::runtime::Builder;
 
 use crate::plane::dirs::Dirs;
 
@@ -222,14 +223,18 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
 }
 
 fn block_on(work: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure {
-            exit: Exit::CouldNotRun,
-            message: format!("cannot start the runtime: {error}"),
-            hint: None,
-        })?;
+    block_on_with(Builder::new_multi_thread(), work)
+}
+
+fn block_on_with(
+    mut builder: Builder,
+    work: impl Future<Output = Result<Exit, Failure>>,
+) -> Result<Exit, Failure> {
+    let runtime = builder.enable_all().build().map_err(|error| Failure {
+        exit: Exit::CouldNotRun,
+        message: format!("cannot start the runtime: {error}"),
+        hint: None,
+    })?;
     runtime.block_on(work)
 }
 
