@@ -87,6 +87,9 @@ pub enum RunError {
     /// A namespace for the load is there, and is not this run's.
     #[error("the namespace {0} exists already")]
     NamespaceExists(String),
+    /// The cluster outlives the run, and holds what a run would change for good (CLN-03, CLN-04).
+    #[error("this cluster already has {0}, which the run would change or delete")]
+    InUse(String),
     /// Another operation on the release is under way, or was when helm was killed
     /// (`helm-moves.md` C).
     #[error(
@@ -178,6 +181,11 @@ impl RunError {
                 "if an earlier run left it, `aibom-qual cleanup --run RUN` removes it; else rename or \
                  delete it: kubectl delete namespace {name}"
             )),
+            Self::InUse(_) => Some(
+                "take a cluster that has neither, or leave out --kubeconfig and --context: the run then \
+                 makes one of its own"
+                    .to_owned(),
+            ),
             Self::Pending {
                 name,
                 namespace,

@@ -54,6 +54,11 @@ pub(super) async fn remove(
             removal.uninstall(name, namespace, &mut facts).await?;
         }
     }
+    if !facts.left.is_empty() {
+        // Its records lie in the namespace: without them nobody could uninstall it later. And a
+        // controller that still runs must not lose its definitions (UNI-05).
+        return Ok(facts);
+    }
     removal.namespaces(ledger, &mut facts).await?;
     removal.definitions(ledger, &mut facts).await?;
     if let Some(found) = removal.found {

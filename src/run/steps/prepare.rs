@@ -32,9 +32,12 @@ impl Engine<'_> {
         let found = found.map_err(|fault| cluster("record the cluster as found", fault))?;
         let text = serde_json::to_string_pretty(&found).unwrap_or_default();
         self.journal.write_text(FOUND_FILE, &text)?;
-        self.found = Some(found);
         // Those that are opted in already, with what they hold, are looked at like the load.
         let opted_in = observe::opted_in(&self.target).await?;
+        if self.site.outlives_the_run() {
+            self.refuse_what_is_in_use(&found, opted_in.len())?;
+        }
+        self.found = Some(found);
         self.expected = opted_in
             .iter()
             .map(WorkloadName::from)
@@ -64,6 +67,22 @@ impl Engine<'_> {
         );
         let checked = refuse_dying(&self.site.client, &definitions, &all).await;
         checked.map_err(|fault| cluster("begin", fault))
+    }
+
+    /// A run applies the definitions of its charts and deletes them at its end, with every AIBOM. So
+    /// it takes no cluster where either is somebody else's.
+    fn refuse_what_is_in_use(&self, found: &AsFound, opted_in: usize) -> Result<(), RunError> {
+        let charts = self.charts.iter();
+        let mut definitions = charts.flat_map(|(_, open)| open.record.crds.keys());
+        if let Some(name) = definitions.find(|name| found.crds.contains_key(*name)) {
+            return Err(RunError::InUse(format!("the definition {name}")));
+        }
+        if opted_in > 0 {
+            return Err(RunError::InUse(format!(
+                "workloads in namespaces that opted in ({opted_in})"
+            )));
+        }
+        Ok(())
     }
 
     async fn make_namespaces(&mut self) -> Result<(), RunError> {
