@@ -55,9 +55,16 @@ mod tests {
             .collect();
         assert_eq!(
             titles[..3],
-            ["aibom-qual", "aibom-qual-plane", "aibom-qual-plane-install"]
+            ["aibom-qual", "aibom-qual-run", "aibom-qual-plan"]
         );
-        for verb in ["plane-up", "plane-down", "doctor", "completions", "man"] {
+        for verb in [
+            "plane-install",
+            "plane-up",
+            "plane-down",
+            "doctor",
+            "completions",
+            "man",
+        ] {
             assert!(
                 titles.contains(&format!("aibom-qual-{verb}").as_str()),
                 "{verb}: {titles:?}"

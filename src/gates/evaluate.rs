@@ -68,13 +68,14 @@ pub fn evaluate(evidence: &Evidence<'_>) -> Vec<CheckResult> {
     results
 }
 
-/// The exit code that verdicts lead to: 1 when one is FAIL, else 3 when one is INVALID, else 0.
+/// The exit code that verdicts lead to: 1 when one is FAIL, else 3 when one is INVALID or there is
+/// none at all, else 0.
 #[must_use]
 pub fn exit_code(results: &[CheckResult]) -> u8 {
     let any = |verdict: &Verdict| results.iter().any(|result| result.verdict == *verdict);
     if any(&Verdict::Fail) {
         1
-    } else if any(&Verdict::Invalid) {
+    } else if results.is_empty() || any(&Verdict::Invalid) {
         3
     } else {
         0
