@@ -223,7 +223,7 @@ fn what_is_wrong_with_the_input_is_told_before_anything_starts() {
     let same = scenario(&world, |text| text.replace("1.5.1", "1.3.0"));
     world
         .run(&["run", &same])
-        .expect(2, &["a move between them would show nothing"]);
+        .expect(2, &["are the same chart with the same values"]);
     assert_eq!(runs(&world), Vec::<PathBuf>::new());
     world.assert_empty("after refusals");
 }

@@ -63,7 +63,7 @@ impl ScrapeError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Write { .. } => {
-                Some("make room on that disk, or make the folder writable".to_owned())
+                Some("free some space on that disk, or choose another --out".to_owned())
             }
             Self::Unread { source, .. } => source.hint(),
         }
