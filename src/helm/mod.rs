@@ -3,7 +3,7 @@
 //! A [`Helm`] is one program whose major version is known; what differs between the majors is a table
 //! ([`Capabilities`]). Each of its runs ends, is judged by its exit code and its words ([`failure`]) and
 //! leaves a transcript. [`records`] reads what Helm stored in a cluster, from Secrets that somebody
-//! else fetched. A [`Chart`] is a copy of the very files that are installed, every time; [`diff`] tells
+//! else fetched. A [`Chart`] is a copy of the very files that are installed, every time; [`diff()`] tells
 //! what differs between two of them.
 //!
 //! The room knows no client of a cluster. YAML is read the way Helm reads it, and values are taken from

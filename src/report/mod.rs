@@ -1,7 +1,7 @@
 //! What a person, or another program, sees of a run.
 //!
-//! [`timeline()`] turns what a run left behind into typed rows; [`terminal`], [`markdown`], [`summary`]
-//! and [`junit`] write them down. Nothing here judges: verdicts come with the run, and what differs
+//! [`timeline()`] turns what a run left behind into typed rows; [`terminal()`], [`markdown()`], [`summary`]
+//! and [`junit()`] write them down. Nothing here judges: verdicts come with the run, and what differs
 //! between snapshots is [`compare`](crate::compare)'s business. [`progress`] shows a run while it is
 //! under way, from the same entries that its log consists of.
 
