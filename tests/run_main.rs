@@ -5,6 +5,7 @@
 mod support;
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use aibom_qual::record::{Created, Ledger, LoadedRun, RunFolder, StepEnd, StepKind, Verdict};
 use aibom_qual::subject::images::CONTROLLERS;
@@ -224,8 +225,90 @@ fn what_is_wrong_with_the_input_is_told_before_anything_starts() {
     world
         .run(&["run", &same])
         .expect(2, &["are the same chart with the same values"]);
+    // A copy of a chart is another place, and the same chart.
+    let copy = world.path("copy");
+    let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("charts/1.3.0");
+    let copied = Command::new("cp").arg("-r").arg(&chart).arg(&copy).status();
+    assert!(copied.expect("cp starts").success());
+    let good = scenario(&world, |text| text);
+    let copy = format!("to={}", copy.display());
+    world
+        .run(&["run", &good, "--chart", &copy])
+        .expect(2, &["a move between them would show nothing", "hint: "]);
     assert_eq!(runs(&world), Vec::<PathBuf>::new());
     world.assert_empty("after refusals");
+}
+
+#[test]
+fn every_other_kind_of_step_is_done() {
+    let world = World::new();
+    let scenario = scenario(&world, |text| {
+        let (head, _) = text.split_once("  steps:").expect("steps");
+        format!(
+            "{head}  steps:
+    - baseline: {{}}
+    - crds: {{chart: to}}
+    - install: {{chart: to}}
+    - load: {{}}
+    - restart: {{}}
+    - config: {{spec: {{bomGeneration: {{staleThresholdReconciles: 7}}}}}}
+    - hold: {{for: 1s}}
+    - uninstall: {{}}
+    - install: {{chart: to}}
+    - cleanup: {{}}
+"
+        )
+        .replace("    from: {path: ", "    unused: {path: ")
+    });
+    world.run(&["run", &scenario]).expect(0, &[]);
+    world.assert_empty("after the run");
+    let (_, run) = the_run(&world);
+    assert_eq!(run.steps.len(), 10);
+    for step in &run.steps {
+        assert_eq!(step.end, StepEnd::Done, "{} {}", step.step, step.action);
+    }
+    let generation = |step: u32| {
+        let config = run.snapshots[&step].config.as_ref();
+        config.map(|config| (config.generation, config.observed_generation))
+    };
+    assert_eq!(generation(5), Some((1, Some(1))));
+    assert_eq!(generation(6), Some((2, Some(2))));
+    let restart = run.steps[4].restart.as_ref().expect("its cost");
+    let before = restart.before.as_ref().expect("the process before");
+    assert!(!before.same_process(&restart.after));
+    let namespaces = run.snapshots[&4].aiboms().iter();
+    let mut namespaces: Vec<_> = namespaces.map(|aibom| aibom.namespace.as_str()).collect();
+    namespaces.dedup();
+    assert_eq!(namespaces, ["aibom-qual-load-1", "aibom-qual-load-2"]);
+    // Uninstalled, with what a controller leaves behind, and installed over it.
+    assert_eq!(run.snapshots[&8].release, None);
+    assert_eq!(run.snapshots[&8].pods, Vec::new());
+    assert_eq!(run.snapshots[&8].aiboms().len(), 6);
+    assert_eq!(run.snapshots[&9].aiboms().len(), 6);
+}
+
+#[test]
+fn what_is_kept_can_be_looked_at_and_cleaned_up_later() {
+    let world = World::new();
+    let scenario = scenario(&world, |text| text);
+    let mut run = world.spawn(&["run", &scenario, "--keep", "--no-progress"]);
+    run.until("[3/5]");
+    signal(run.id(), Signal::INT);
+    run.finish()
+        .expect(130, &["the plane is kept", "interrupted"]);
+    let planes = world.planes();
+    let [plane] = planes.as_slice() else {
+        panic!("one plane is expected: {planes:?}");
+    };
+    assert!(plane.starts_with("run-"), "{plane}");
+    let (folder, _) = the_run(&world);
+    assert!(!ledger(&folder).cleaned);
+    let folder = folder.to_str().expect("text");
+    world.run(&["cleanup", "--run", folder]).expect(0, &[]);
+    world
+        .run(&["plane", "down", plane, "--delete"])
+        .expect(0, &[]);
+    world.assert_empty("after the plane");
 }
 
 #[test]

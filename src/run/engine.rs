@@ -493,3 +493,45 @@ fn pending(release: &ReleaseState) -> Option<RunError> {
         good: good.map(|revision| revision.revision),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{HelmRevision, RevisionStatus};
+
+    fn release(history: &[RevisionStatus]) -> ReleaseState {
+        let revision = |(revision, status): (u32, &RevisionStatus)| HelmRevision {
+            revision,
+            status: *status,
+            description: String::new(),
+            chart: String::new(),
+            chart_version: String::new(),
+            app_version: String::new(),
+            apply_method: None,
+            values_sha256: String::new(),
+            last_deployed: None,
+        };
+        ReleaseState {
+            name: "r".to_owned(),
+            namespace: "n".to_owned(),
+            history: (1..).zip(history).map(revision).collect(),
+        }
+    }
+
+    #[test]
+    fn only_the_newest_revision_blocks_and_the_way_back_is_to_a_good_one() {
+        use RevisionStatus::{
+            Deployed, Failed, PendingInstall, PendingRollback, PendingUpgrade, Superseded,
+        };
+        let back_to = |history: &[RevisionStatus]| match pending(&release(history)) {
+            Some(RunError::Pending { revision, good, .. }) => Some((revision, good)),
+            _ => None,
+        };
+        assert_eq!(back_to(&[Superseded, PendingUpgrade, Deployed]), None);
+        assert_eq!(back_to(&[Deployed, PendingUpgrade]), Some((2, Some(1))));
+        // What never came to run is no place to go back to.
+        let history = [Superseded, Deployed, Failed, PendingRollback];
+        assert_eq!(back_to(&history), Some((4, Some(2))));
+        assert_eq!(back_to(&[PendingInstall]), Some((1, None)));
+    }
+}
