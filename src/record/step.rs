@@ -324,3 +324,28 @@ pub struct StepRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cleanup: Option<CleanupFacts>,
 }
+
+impl StepRecord {
+    /// A step that has just begun: nothing has happened in it, and nothing went wrong.
+    #[must_use]
+    pub fn begun(step: u32, kind: StepKind, action: String, started_at: DateTime<Utc>) -> Self {
+        Self {
+            step,
+            kind,
+            action,
+            started_at,
+            seconds: 0.0,
+            end: StepEnd::Done,
+            chart: None,
+            phases: Vec::new(),
+            snapshot: None,
+            helm: None,
+            rollout: None,
+            restart: None,
+            load: None,
+            crds: None,
+            window: None,
+            cleanup: None,
+        }
+    }
+}

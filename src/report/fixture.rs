@@ -232,22 +232,11 @@ fn steps() -> Vec<StepRecord> {
     let mut steps = Vec::new();
     for (number, (kind, action)) in (1_u32..).zip(actions) {
         steps.push(StepRecord {
-            step: number,
-            kind,
-            action: action.to_owned(),
-            started_at: at(number),
             seconds: TIMES[number as usize - 1].1,
-            end: StepEnd::Done,
             chart: running(number).map(str::to_owned),
             phases: phases(kind),
             snapshot: Some(format!("snapshots/{number:02}-step.json.zst")),
-            helm: None,
-            rollout: None,
-            restart: None,
-            load: None,
-            crds: None,
-            window: None,
-            cleanup: None,
+            ..StepRecord::begun(number, kind, action.to_owned(), at(number))
         });
     }
     for (step, revision, complete) in [

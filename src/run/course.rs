@@ -79,24 +79,8 @@ mod tests {
     }
 
     fn failed(step: u32, kind: StepKind) -> StepRecord {
-        let mut record = StepRecord {
-            step,
-            kind,
-            action: String::new(),
-            started_at: chrono::DateTime::UNIX_EPOCH,
-            seconds: 0.0,
-            end: StepEnd::Done,
-            chart: None,
-            phases: Vec::new(),
-            snapshot: None,
-            helm: None,
-            rollout: None,
-            restart: None,
-            load: None,
-            crds: None,
-            window: None,
-            cleanup: None,
-        };
+        let begun = chrono::DateTime::UNIX_EPOCH;
+        let mut record = StepRecord::begun(step, kind, String::new(), begun);
         record.end = StepEnd::Failed {
             reason: "it stalled".to_owned(),
         };

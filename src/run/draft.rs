@@ -33,24 +33,7 @@ impl Draft {
             action: action.clone(),
         });
         Self {
-            record: StepRecord {
-                step: number,
-                kind: step.kind(),
-                action,
-                started_at: Utc::now(),
-                seconds: 0.0,
-                end: StepEnd::Done,
-                chart: None,
-                phases: Vec::new(),
-                snapshot: None,
-                helm: None,
-                rollout: None,
-                restart: None,
-                load: None,
-                crds: None,
-                window: None,
-                cleanup: None,
-            },
+            record: StepRecord::begun(number, step.kind(), action, Utc::now()),
             begun: Instant::now(),
             failures: Vec::new(),
         }

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::error_chain::chain;
-use crate::record::{Event, Outcome, StepEnd, StepKind, StepRecord};
+use crate::record::{Event, Outcome, StepKind, StepRecord};
 use crate::scenario::{Plan, Step, WorkloadPlan};
 
 fn now() -> DateTime<Utc> {
@@ -81,23 +81,11 @@ fn started(step: u32) -> Entry {
 }
 
 fn finished(step: u32, snapshot: Option<String>) -> Entry {
+    let action = "create 1 workload".to_owned();
     let record = StepRecord {
-        step,
-        kind: StepKind::Load,
-        action: "create 1 workload".to_owned(),
-        started_at: now(),
         seconds: 1.5,
-        end: StepEnd::Done,
-        chart: None,
-        phases: Vec::new(),
         snapshot,
-        helm: None,
-        rollout: None,
-        restart: None,
-        load: None,
-        crds: None,
-        window: None,
-        cleanup: None,
+        ..StepRecord::begun(step, StepKind::Load, action, now())
     };
     entry(Event::StepFinished {
         record: Box::new(record),
