@@ -2,9 +2,9 @@
 
 use super::catalogue::Severity::Gate;
 use super::catalogue::{Check, Judge, always};
-use super::seen::{Blind, Faults, Judged, Seen, grouped};
+use super::seen::{Blind, Faults, Judged, Seen};
 use super::view::StepView;
-use crate::record::{CleanupFacts, StepKind::Cleanup};
+use crate::record::{CleanupFacts, StepKind::Cleanup, grouped};
 
 /// The checks of this module.
 pub(super) static CHECKS: [Check; 3] = [

@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::catalogue::Severity::Gate;
 use super::catalogue::{Check, Judge, RUNNING, always, with_running_aiboms};
-use super::seen::{Blind, Faults, Judged, Seen, count, grouped, of};
+use super::seen::{Blind, Faults, Judged, Seen, count, of};
 use super::view::StepView;
-use crate::record::{AibomState, ConditionStatus, DocumentState, StepKind::Load, Workload};
+use crate::record::{
+    AibomState, ConditionStatus, DocumentState, StepKind::Load, Workload, grouped,
+};
 
 /// The checks of this module.
 pub(super) static CHECKS: [Check; 7] = [

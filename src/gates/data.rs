@@ -6,10 +6,10 @@ use super::catalogue::Severity::{Gate, Validity};
 use super::catalogue::{
     Check, Judge, KEEPING, KEEPING_OR_LOAD, ROLLOUTS, with_aiboms_before, with_walked_aiboms,
 };
-use super::seen::{Blind, Faults, Judged, Seen, count, each, grouped, of};
+use super::seen::{Blind, Faults, Judged, Seen, count, each, of};
 use super::view::{RunView, StepView};
 use crate::compare;
-use crate::record::StepKind;
+use crate::record::{StepKind, grouped};
 use crate::scenario::Outlook;
 
 /// The checks of this module.

@@ -5,9 +5,9 @@
 
 use super::catalogue::Severity::Gate;
 use super::catalogue::{Check, Judge, WATCHED, always};
-use super::seen::{Blind, Judged, Seen, count, grouped};
+use super::seen::{Blind, Judged, Seen, count};
 use super::view::{StepView, costs_of};
-use crate::record::{KubernetesEvent, StepKind};
+use crate::record::{KubernetesEvent, StepKind, grouped};
 use crate::subject::cost::{Costs, KnownWarning};
 
 /// The checks of this module.

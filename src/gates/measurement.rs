@@ -6,10 +6,10 @@ use super::catalogue::Severity::{Finding, Validity};
 use super::catalogue::{
     Check, DEFINED, Judge, MEASURED, MOVES, always, with_definitions, with_new_process,
 };
-use super::seen::{Blind, Faults, Judged, Seen, count, grouped, of};
+use super::seen::{Blind, Faults, Judged, Seen, count, of};
 use super::view::{Evidence, RunView, StepView, in_window};
 use crate::record::StepKind::Steady;
-use crate::record::{CheckResult, Counters, Scrape, StepEnd, Verdict, WindowFacts};
+use crate::record::{CheckResult, Counters, Scrape, StepEnd, Verdict, WindowFacts, grouped};
 
 /// The checks of this module.
 pub(super) static CHECKS: [Check; 11] = [

@@ -5,8 +5,9 @@
 
 use super::catalogue::Severity::{Finding, Gate};
 use super::catalogue::{Check, Judge, ROLLOUTS, with_new_process};
-use super::seen::{Blind, Faults, Judged, Seen, grouped};
+use super::seen::{Blind, Faults, Judged, Seen};
 use super::view::StepView;
+use crate::record::grouped;
 use crate::record::{
     PlaneKind, RestartFacts,
     StepKind::{self, Install, Restart, Rollback, Upgrade},

@@ -2,6 +2,8 @@
 
 use std::fmt::Display;
 
+use crate::record::grouped;
+
 /// What a check saw.
 #[derive(Debug)]
 pub(super) struct Seen {
@@ -46,19 +48,6 @@ impl Blind {
 /// How many there are.
 pub(super) fn count<T>(items: &[T]) -> u64 {
     items.len() as u64
-}
-
-/// `1,002`: counts of thousands are read, not only written.
-pub(super) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// `1,001 of 1,002 SUFFIX`.

@@ -8,9 +8,9 @@ use super::catalogue::Severity::{Finding, Gate};
 use super::catalogue::{Check, Judge, always};
 use super::measurement::sound;
 use super::reconnects::Reconnects;
-use super::seen::{Blind, Faults, Judged, Seen, count, grouped};
+use super::seen::{Blind, Faults, Judged, Seen, count};
 use super::view::{StepView, in_window};
-use crate::record::{Counters, PlaneKind, StepKind::Steady, WindowFacts};
+use crate::record::{Counters, PlaneKind, StepKind::Steady, WindowFacts, grouped};
 
 /// The checks of this module.
 pub(super) static CHECKS: [Check; 9] = [

@@ -14,6 +14,7 @@ mod counters;
 mod event;
 mod folder;
 mod ledger;
+mod number;
 mod run;
 mod snapshot;
 mod step;
@@ -31,6 +32,7 @@ pub use self::counters::{Counters, RequestCount, Scrape};
 pub use self::event::{Entry, Event, KubernetesEvent};
 pub use self::folder::{FolderError, LoadedRun, RunFolder};
 pub use self::ledger::{Created, Ledger};
+pub use self::number::grouped;
 pub use self::run::{
     ChartRecord, Environment, HelmRecord, Outcome, PlaneKind, RunFile, SCHEMA_VERSION, SubjectKind,
 };

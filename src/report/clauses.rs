@@ -2,9 +2,10 @@
 //! way.
 
 use super::cost::WindowRow;
-use super::words::{count, counted, seconds};
+use super::words::{counted, seconds};
 use crate::record::{
     CleanupFacts, CrdFacts, HelmFacts, LoadFacts, RolloutFacts, StepEnd, StepKind, StepRecord,
+    grouped,
 };
 
 /// The clauses of a step, the most important first.
@@ -96,16 +97,19 @@ fn rolled_out(kind: StepKind, rollout: &RolloutFacts) -> Vec<String> {
 fn loaded(load: &LoadFacts) -> Vec<String> {
     let mut clauses = vec![format!(
         "{} created in {} ({:.0}/s)",
-        count(load.created.into()),
+        grouped(load.created.into()),
         seconds(load.seconds),
         load.rate
     )];
     if load.existing > 0 {
-        clauses.push(format!("{} existed", count(load.existing.into())));
+        clauses.push(format!("{} existed", grouped(load.existing.into())));
     }
     let failed = load.failed.len() as u64;
     if let Some((name, reason)) = load.failed.first_key_value() {
-        clauses.push(format!("{} not created ({name}: {reason})", count(failed)));
+        clauses.push(format!(
+            "{} not created ({name}: {reason})",
+            grouped(failed)
+        ));
     }
     clauses
 }
@@ -115,7 +119,7 @@ fn applied(crds: &CrdFacts) -> String {
     let mut text = format!(
         "{} applied, {} changed",
         counted(crds.applied.len() as u64, "CRD"),
-        count(changed)
+        grouped(changed)
     );
     for crd in &crds.applied {
         if let Some(reason) = &crd.refused {
@@ -129,7 +133,7 @@ fn cleaned(cleanup: &CleanupFacts) -> Vec<String> {
     let kinds: Vec<String> = cleanup
         .deleted
         .iter()
-        .map(|(kind, number)| format!("{kind} {}", count(*number)))
+        .map(|(kind, number)| format!("{kind} {}", grouped(*number)))
         .collect();
     let mut clauses = Vec::new();
     if !kinds.is_empty() {

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::RunView;
-use super::words::{count, seconds};
-use crate::record::{RestartFacts, Scrape, StepKind, WindowFacts};
+use super::words::seconds;
+use crate::record::{RestartFacts, Scrape, StepKind, WindowFacts, grouped};
 
 const WRITES: [&str; 4] = ["POST", "PUT", "PATCH", "DELETE"];
 
@@ -106,12 +106,15 @@ impl WindowRow {
         {
             parts.push(format!(
                 "{} GET ({:.2}/min)",
-                count(gets.delta),
+                grouped(gets.delta),
                 gets.per_minute
             ));
         }
-        parts.push(format!("{} writes", count(all("POST, PUT, PATCH, DELETE"))));
-        parts.push(format!("{} reconciles", count(all("reconcile_total"))));
+        parts.push(format!(
+            "{} writes",
+            grouped(all("POST, PUT, PATCH, DELETE"))
+        ));
+        parts.push(format!("{} reconciles", grouped(all("reconcile_total"))));
         parts.push(format!("{:.2} CPU-s", self.cpu_seconds));
         vec![format!(
             "{}: {}",

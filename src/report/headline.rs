@@ -7,8 +7,8 @@ use serde::Serialize;
 use super::RunView;
 use super::definitions::{DefinitionRow, all_stranded};
 use super::verdicts::{Standing, Verdicts};
-use super::words::{count, counted, date, digest, duration, image};
-use crate::record::{ApplyMethod, ChartRecord, Environment, PlaneKind, SubjectKind};
+use super::words::{counted, date, digest, duration, image};
+use crate::record::{ApplyMethod, ChartRecord, Environment, PlaneKind, SubjectKind, grouped};
 use crate::subject::images::CONTROLLERS;
 
 /// One fact of the headline.
@@ -66,8 +66,8 @@ pub(super) fn facts(
     let load = &view.run.plan.workloads;
     let mut workloads = format!(
         "{} before the controller, {} by the load ({}, {}, seed {})",
-        count(load.preexisting.into()),
-        count(load.count.into()),
+        grouped(load.preexisting.into()),
+        grouped(load.count.into()),
         load.mix,
         counted(load.namespaces.get().into(), "namespace"),
         load.seed
@@ -104,7 +104,7 @@ fn verdict(verdicts: &Verdicts) -> String {
     let counts: Vec<String> = counts
         .iter()
         .filter(|(many, _)| *many > 0)
-        .map(|(many, what)| format!("{} {what}", count(*many)))
+        .map(|(many, what)| format!("{} {what}", grouped(*many)))
         .collect();
     let standing = verdicts.standing;
     if counts.is_empty() {
@@ -112,7 +112,7 @@ fn verdict(verdicts: &Verdicts) -> String {
     } else {
         format!(
             "{standing}: of {} checks, {}",
-            count(verdicts.checks.len() as u64),
+            grouped(verdicts.checks.len() as u64),
             counts.join(", ")
         )
     }

@@ -8,7 +8,8 @@ use super::rollback::{Kept, RollbackRow};
 use super::steps::{Difference, StepRow};
 use super::timeline::Timeline;
 use super::verdicts::{self, GroupRow};
-use super::words::{count, date, duration, names, of, seconds, time};
+use super::words::{date, duration, names, of, seconds, time};
+use crate::record::grouped;
 
 /// Details of a verdict that are printed; the rest is in `summary.json`.
 const DETAILS: usize = 20;
@@ -121,7 +122,7 @@ fn steps(timeline: &Timeline) -> Table {
 
 fn told(prefix: &str, differences: &[Difference]) -> Vec<String> {
     let lines = differences.iter().map(|difference| {
-        let many = count(difference.names.len() as u64);
+        let many = grouped(difference.names.len() as u64);
         format!(
             "{prefix}, {} ({many}): {}",
             difference.what,
@@ -363,7 +364,7 @@ fn verdict_blocks(timeline: &Timeline, blocks: &mut Vec<Block>) {
             .checked_sub(DETAILS)
             .filter(|more| *more > 0)
         {
-            what.push_str(&format!(" and {} more", count(more as u64)));
+            what.push_str(&format!(" and {} more", grouped(more as u64)));
         }
         table.rows.push(vec![
             check.id.clone(),
@@ -400,7 +401,7 @@ fn groups(groups: &[GroupRow], total: &GroupRow) -> Table {
     table.numbers = (2..header.len()).collect();
     for row in groups {
         let mut cells = vec![row.group.clone(), row.title.clone()];
-        cells.extend(columns.iter().map(|(_, of)| count(of(row))));
+        cells.extend(columns.iter().map(|(_, of)| grouped(of(row))));
         table.rows.push(cells);
     }
     table

@@ -8,9 +8,11 @@ use serde::Serialize;
 use super::RunView;
 use super::clauses;
 use super::definitions::{DefinitionRow, Level};
-use super::words::{count, counted, image, of, seconds};
+use super::words::{counted, image, of, seconds};
 use crate::compare::{AibomName, Diff, diff};
-use crate::record::{ConditionStatus, Event, PhaseTime, Snapshot, StepEnd, StepKind, StepRecord};
+use crate::record::{
+    ConditionStatus, Event, PhaseTime, Snapshot, StepEnd, StepKind, StepRecord, grouped,
+};
 
 /// One step.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -141,7 +143,7 @@ fn inventory(snapshot: &Snapshot, converged: Option<Option<f64>>) -> Option<Stri
     text.push_str(&match (all - ready, all) {
         (0, 1) => ", Ready".to_owned(),
         (0, _) => ", all Ready".to_owned(),
-        (many, _) => format!(", {} not Ready", count(many)),
+        (many, _) => format!(", {} not Ready", grouped(many)),
     });
     match converged {
         Some(Some(after)) => text.push_str(&format!(", {} after the load", seconds(after))),
@@ -163,7 +165,7 @@ fn preserved(diff: &Diff, before: Option<&Snapshot>, after: &Snapshot) -> Vec<St
         (diff.added.len() as u64, "added"),
     ] {
         if many > 0 {
-            parts.push(format!("{} {what}", count(many)));
+            parts.push(format!("{} {what}", grouped(many)));
         }
     }
     let mut clauses = vec![if lost + replaced == 0 {
@@ -172,7 +174,7 @@ fn preserved(diff: &Diff, before: Option<&Snapshot>, after: &Snapshot) -> Vec<St
     } else {
         let head = format!(
             "{} of {} preserved",
-            count(kept),
+            grouped(kept),
             counted(diff.before, "AIBOM")
         );
         parts.insert(0, head);
@@ -183,7 +185,7 @@ fn preserved(diff: &Diff, before: Option<&Snapshot>, after: &Snapshot) -> Vec<St
     }
     let unready = |snapshot: &Snapshot| snapshot.aiboms().len() as u64 - ready(snapshot);
     if unready(after) > before.map_or(0, unready) {
-        clauses.push(format!("{} not Ready", count(unready(after))));
+        clauses.push(format!("{} not Ready", grouped(unready(after))));
     }
     clauses
 }
@@ -199,7 +201,7 @@ fn hashes(diff: &Diff) -> String {
     if !diff.unhashed.is_empty() {
         text.push_str(&format!(
             ", {} without hashes",
-            count(diff.unhashed.len() as u64)
+            grouped(diff.unhashed.len() as u64)
         ));
     }
     text
@@ -314,7 +316,7 @@ impl Warnings {
         } else {
             let reasons = self.by_reason.iter();
             let reasons: Vec<String> = reasons
-                .map(|(reason, many)| format!("{reason} {}", count(*many)))
+                .map(|(reason, many)| format!("{reason} {}", grouped(*many)))
                 .collect();
             format!("{}: {}", counted(all, "Warning event"), reasons.join(", "))
         };

@@ -2,33 +2,22 @@
 
 use chrono::{DateTime, Utc};
 
+use crate::record::grouped;
+
 /// So many names are listed; of the rest only the number is told.
 const NAMES: usize = 20;
 /// So many digits of a digest tell it from others.
 const DIGITS: usize = 12;
 
-/// `1,002`.
-pub(super) fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 /// `1 AIBOM`, `1,002 AIBOMs`.
 pub(super) fn counted(number: u64, thing: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
-    format!("{} {thing}{plural}", count(number))
+    format!("{} {thing}{plural}", grouped(number))
 }
 
 /// `1,002/1,002`.
 pub(super) fn of(number: u64, all: u64) -> String {
-    format!("{}/{}", count(number), count(all))
+    format!("{}/{}", grouped(number), grouped(all))
 }
 
 /// Seconds: `2.1 s`, `935 s`.
@@ -98,7 +87,7 @@ pub(super) fn names<T: ToString>(names: &[T]) -> String {
     let shown: Vec<String> = names.iter().take(NAMES).map(T::to_string).collect();
     let mut text = shown.join(", ");
     if let Some(more) = names.len().checked_sub(NAMES).filter(|more| *more > 0) {
-        text.push_str(&format!(" and {} more", count(more as u64)));
+        text.push_str(&format!(" and {} more", grouped(more as u64)));
     }
     text
 }
@@ -120,7 +109,7 @@ mod tests {
     #[test]
     fn numbers_are_grouped_and_have_their_units() {
         assert_eq!(
-            [0, 999, 1_002, 1_234_567].map(count),
+            [0, 999, 1_002, 1_234_567].map(grouped),
             ["0", "999", "1,002", "1,234,567"]
         );
         assert_eq!(counted(1, "AIBOM"), "1 AIBOM");

@@ -1,10 +1,11 @@
 //! What the controller costs: the sections about quiet windows and new processes.
 
 use super::{Block, Table};
+use crate::record::grouped;
 use crate::report::cost::{RestartRow, WindowRow};
 use crate::report::timeline::Timeline;
 use crate::report::verdicts;
-use crate::report::words::{count, counted, mebibytes, names, seconds};
+use crate::report::words::{counted, mebibytes, names, seconds};
 
 /// The checks of a quiet window.
 const STEADY_GROUP: &str = "STS";
@@ -34,7 +35,7 @@ pub(super) fn steady(timeline: &Timeline, window: &WindowRow, blocks: &mut Vec<B
     for row in &window.counters {
         table.rows.push(vec![
             row.counter.clone(),
-            count(row.delta),
+            grouped(row.delta),
             if row.delta == 0 {
                 "0".to_owned()
             } else {
@@ -59,7 +60,7 @@ pub(super) fn steady(timeline: &Timeline, window: &WindowRow, blocks: &mut Vec<B
         .churn
         .iter()
         .filter(|(_, many)| **many > 0)
-        .map(|(kind, many)| format!("{kind} {}", count(*many)))
+        .map(|(kind, many)| format!("{kind} {}", grouped(*many)))
         .collect();
     let changes = if changes.is_empty() {
         "Nothing else changed in the cluster meanwhile.".to_owned()
@@ -143,13 +144,13 @@ fn restart(row: &RestartRow, rare: bool) -> Vec<String> {
         row.step.to_string(),
         row.kind.to_string(),
         row.running.clone().unwrap_or_default(),
-        count(row.tracked),
-        count(row.get),
-        count(row.post),
-        count(row.put),
+        grouped(row.tracked),
+        grouped(row.get),
+        grouped(row.post),
+        grouped(row.put),
     ];
     if rare {
-        cells.push(count(row.patch_delete));
+        cells.push(grouped(row.patch_delete));
     }
     cells.extend([
         format!("{:.2}", row.cpu_seconds),
